@@ -1,0 +1,45 @@
+"""The errors a person may meet, and the exit codes they become.
+
+Every command line of the project (`python -m jaxeval …`, `train.lora`, `tools.convert_weights`) runs its
+`main` through `exit_code`, so that one rule holds everywhere: wrong input is one line and code 2, a run
+that failed is one line and code 1, an interruption is code 130 and says how to go on. Anything else is a bug of
+ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+
+class InputError(Exception):
+    """What the user gave is wrong. The message is one line that names the file and the field."""
+
+
+class RunError(Exception):
+    """The input was fine, but the run could not finish (disk full, NaN loss, out of memory …)."""
+
+
+def exit_code(main: Callable[[], None]) -> int:
+    """Run `main` and turn what it raises into the exit code of design §8: 0 done, 1 failed, 2 wrong input."""
+    try:
+        main()
+    except InputError as error:
+        print(f"error: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except RunError as error:
+        print(f"failed: {_one_line(error)}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        print(f"failed: {_one_line(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

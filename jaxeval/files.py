@@ -1,0 +1,191 @@
+"""Files that appear whole or not at all, and rows that survive an interruption.
+
+Everything the project writes goes through here: `atomic_write` for a file made in one go, `PartialRows` for
+a long job that adds one row at a time and must go on where it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from jaxeval.errors import InputError
+
+PACKAGES = ("jaxeval", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "transformers", "numpy", "librosa")
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` and rename it to `path` once it is written and synced.
+
+    Args:
+        path: the file to make or replace; its folder is made if it is missing.
+        mode: `"w"` for UTF-8 text or `"wb"` for bytes.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+        with os.fdopen(handle, mode, **text) as file:
+            yield file
+            sync(file)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write `value` as indented JSON, whole or not at all."""
+    with atomic_write(path) as file:
+        json.dump(value, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file; `InputError` names the file and the line that is wrong."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not JSON ({error})") from None
+
+
+class PartialRows:
+    """A JSON Lines file in the making: `OUT.partial` grows row by row and becomes `OUT` when finished.
+
+    The first line of the partial file holds the settings of the run. Opening it again with the same settings
+    keeps the rows that are complete (a row cut by a crash is dropped); with other settings it is refused.
+
+    Attributes:
+        rows: the rows found from an earlier, interrupted run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]):
+        self.path = Path(path)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        header = json.dumps({"settings": settings}, ensure_ascii=False, sort_keys=True)
+        self.rows: list[dict[str, Any]] = []
+        good = 0
+        if self.partial.exists():
+            with open(self.partial, "rb") as file:
+                for number, line in enumerate(file):
+                    if not line.endswith(b"\n"):
+                        break
+                    if number == 0:
+                        self._check_settings(json.loads(line), json.loads(header))
+                    else:
+                        self.rows.append(json.loads(line))
+                    good += len(line)
+        self._file = open(self.partial, "r+b" if good else "wb")  # noqa: SIM115 - closed in finish
+        self._file.truncate(good)
+        self._file.seek(good)
+        if not good:
+            self._write_line(header)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add one row; it is on its way to the disk when this returns."""
+        self._write_line(json.dumps(row, ensure_ascii=False))
+
+    def finish(self, order: list[str] | None = None) -> None:
+        """Turn the partial file into the final one, dropping the header.
+
+        Args:
+            order: ids in the order the rows shall have; default as they were appended.
+        """
+        sync(self._file)
+        self._file.close()
+        with open(self.partial, encoding="utf-8") as source, atomic_write(self.path) as target:
+            next(source)
+            if order is None:
+                for line in source:
+                    target.write(line)
+            else:
+                by_id = {json.loads(line)["id"]: line for line in source}
+                target.writelines(by_id[key] for key in order)
+        self.partial.unlink()
+
+    def close(self) -> None:
+        """Leave the partial file for a later run."""
+        self._file.close()
+
+    def _write_line(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+    def _check_settings(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+        old, new = found.get("settings", {}), wanted["settings"]
+        for key in sorted(old.keys() | new.keys()):
+            if old.get(key) != new.get(key):
+                raise InputError(
+                    f"{self.partial}: an interrupted run used {key}={old.get(key)!r}, this one {new.get(key)!r}; "
+                    "repeat it with the old settings, delete the file, or choose another output"
+                )
+
+
+def environment() -> dict[str, Any]:
+    """Versions, devices and commit a result was made with: the content of `environment.json`.
+
+    Devices are listed only where jax is already in use, so that light commands stay light.
+    """
+    versions = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    devices: list[str] = []
+    if "jax" in sys.modules:
+        import jax
+
+        devices = [f"{device.platform}:{device.device_kind}" for device in jax.devices()]
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": versions,
+        "devices": devices,
+        "commit": _commit(),
+    }
+
+
+def sync(file: IO[Any]) -> None:
+    """Flush a file to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename inside `folder` last through a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _commit() -> str | None:
+    here = Path(__file__).resolve().parent
+    try:
+        run = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() or None
