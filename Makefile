@@ -1,0 +1,56 @@
+# Every target sets up what it needs: a virtual environment in .venv, made with $(PYTHON) (3.11 or newer), and
+# the versions of constraints.txt. A stamp file in it tells what is installed, so a second run starts at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip install --quiet --constraint constraints.txt --editable
+
+.PHONY: quickstart test test-shared parity lint bench clean
+
+quickstart: $(VENV)/base
+	$(RUN) -m experiments.quickstart
+
+test: $(VENV)/test
+	$(RUN) -m pytest --ignore tests/parity -m "not shared" -n $(WORKERS)
+
+# All tests that need the shared data, those against PyTorch among them; they fail where it is missing.
+test-shared: $(VENV)/parity
+	$(RUN) -m pytest -m shared -n $(WORKERS)
+
+parity: $(VENV)/parity
+	$(RUN) -m pytest tests/parity -m "not shared" -n $(WORKERS)
+
+lint: $(VENV)/test
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: $(VENV)/parity
+	$(RUN) -m benchmarks.lora_step
+	$(RUN) -m benchmarks.decode
+	$(RUN) -m benchmarks.convert
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/base: $(VENV)/python pyproject.toml constraints.txt
+	$(PIP) .
+	touch $@
+
+$(VENV)/test: $(VENV)/base
+	$(PIP) ".[test]"
+	touch $@
+
+$(VENV)/parity: $(VENV)/test
+	$(PIP) ".[test,parity]"
+	touch $@
