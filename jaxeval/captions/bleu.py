@@ -1,7 +1,8 @@
 """BLEU-1 to BLEU-4 of captions: clipped n-gram precision with a penalty for short candidates.
 
-Papineni et al., "BLEU: a Method for Automatic Evaluation of Machine Translation", ACL 2002, with the choices of the captioning
-field (pycocoevalcap): the closest reference length, the shorter one on a tie, and a small constant in place of smoothing.
+Papineni et al., "BLEU: a Method for Automatic Evaluation of Machine Translation", ACL 2002, with the choices of the
+captioning field (pycocoevalcap): the closest reference length, the shorter one on a tie, and a small constant in
+place of smoothing.
 """
 
 from __future__ import annotations

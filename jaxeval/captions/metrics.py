@@ -1,7 +1,7 @@
 """From candidate and reference captions to scores: one function over a registry of metrics.
 
-Stands between the tokenizer and the `metrics` command. A new metric is a function from `Captions` to corpus and item values
-and one line of `_REGISTRY`.
+Stands between the tokenizer and the `metrics` command. A new metric is a function from `Captions` to corpus and item
+values and one line of `_REGISTRY`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def caption_metrics(
         metrics: names out of `METRICS`; default all of them.
 
     Returns:
-        `(corpus, items)`: the value of each metric over the whole set, and one dictionary of values an item. Corpus BLEU is
-        not the mean of its items.
+        `(corpus, items)`: the value of each metric over the whole set, and one dictionary of values an item. Corpus
+        BLEU is not the mean of its items.
 
     Raises:
         ValueError: no items, lengths that differ, an item without references, an unknown metric.
@@ -66,7 +66,9 @@ def caption_metrics(
     if unknown := [name for name in wanted if name not in METRICS]:
         raise ValueError(f"unknown caption metric {unknown[0]!r}; known are {', '.join(METRICS)}")
     if not candidates or len(candidates) != len(references):
-        raise ValueError(f"{len(candidates)} candidates for {len(references)} items of references; need as many, and one at least")
+        raise ValueError(
+            f"{len(candidates)} candidates for {len(references)} items of references; need as many, and one at least"
+        )
     for index, texts in enumerate(references):
         if isinstance(texts, str) or not texts:
             raise ValueError(f"item {index}: references must be a list of one or more captions")

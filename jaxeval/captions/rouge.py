@@ -1,7 +1,8 @@
 """ROUGE-L of captions: an F-measure of the longest common subsequence.
 
-Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004, as the captioning field uses it (pycocoevalcap): the best
-precision and the best recall over the references, possibly of two different ones, joined with beta = 1.2.
+Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004, as the captioning field uses it
+(pycocoevalcap): the best precision and the best recall over the references, possibly of two different ones, joined
+with beta = 1.2.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def rouge_l(
         references: tokens of one or more captions an item.
 
     Returns:
-        `(corpus, items)` under the name `rouge_l`. Empty against empty is 1, as in pycocoevalcap; a caption without tokens
-        against one with tokens is 0.
+        `(corpus, items)` under the name `rouge_l`. Empty against empty is 1, as in pycocoevalcap; a caption without
+        tokens against one with tokens is 0.
     """
     items = [_f_measure(*item) for item in zip(candidates, references, strict=True)]
     return {"rouge_l": sum(items) / len(items)}, {"rouge_l": items}
@@ -31,8 +32,8 @@ def rouge_l(
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
     """Length of the longest common subsequence.
 
-    The columns of the usual table are kept as the bits of one integer (Hyyrö 2004), so that captions of thousands of words
-    are no burden.
+    The columns of the usual table are kept as the bits of one integer (Hyyrö 2004), so that captions of thousands of
+    words are no burden.
     """
     places: dict[str, int] = {}
     for index, token in enumerate(first):
