@@ -21,6 +21,7 @@ the file, instead of becoming a silent cut, a NaN or an empty prompt further on:
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -91,8 +92,10 @@ def write_flac(path: str | os.PathLike[str], samples: np.ndarray) -> None:
     if not np.all(np.abs(samples) <= 1):
         raise ValueError(f"{path}: samples beyond ±1 would clip; scale them first")
     pcm = np.minimum(np.rint(np.asarray(samples, np.float64) * 2**15), 2**15 - 1).astype(np.int16)
+    encoded = io.BytesIO()  # libsndfile hides a full disk behind a callback; Python's own write does not
+    soundfile.write(encoded, pcm, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
     with atomic_write(path, "wb") as file:
-        soundfile.write(file, pcm, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
+        file.write(encoded.getbuffer())
 
 
 @contextmanager
