@@ -203,7 +203,7 @@ class Processor:
         padded = np.zeros((len(waveforms), frames * HOP), np.float32)
         for row, waveform in zip(padded, waveforms, strict=True):
             row[: len(waveform)] = waveform
-        return np.asarray(log_mel(padded, frames=frames, num_mels=self.num_mels))
+        return np.array(log_mel(padded, frames=frames, num_mels=self.num_mels))
 
     def _rows(self, conversations: Sequence[Conversation], counts: list[int]) -> list[list[int]]:
         """Prompt ids of each row, the recordings (tokens of each in `counts`) dealt out in row order."""

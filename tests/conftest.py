@@ -19,3 +19,12 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.fail(f"no shared data in {folder}; set JAXEVAL_SHARED, or leave these tests out with -m 'not shared'")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete Hugging Face checkpoint folder of the `tiny` preset, with random weights."""
+    from tools.synthetic_checkpoint import make_checkpoint
+
+    texts = ["A dog barks twice while rain falls.", "The sound of a bell is added at the start."]
+    return make_checkpoint(tmp_path_factory.mktemp("tiny"), preset="tiny", texts=texts)

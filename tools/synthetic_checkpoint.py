@@ -122,7 +122,8 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Qwen2Tokenizer:
 def with_specials(tokenizer: Tokenizer) -> Qwen2Tokenizer:
     """Qwen's tokenizer on the vocabulary and merges of a BPE `tokenizer`, Qwen2-Audio's special tokens after them."""
     model = json.loads(tokenizer.to_str())["model"]
-    wrapped = Qwen2Tokenizer(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]])
+    merges: Any = [tuple(pair) for pair in model["merges"]]  # the signature says strings, the BPE model wants pairs
+    wrapped = Qwen2Tokenizer(vocab=model["vocab"], merges=merges)
     wrapped.add_tokens([AddedToken(token, special=True) for token in SPECIALS])
     wrapped.eos_token = IM_END
     return wrapped
@@ -134,7 +135,8 @@ def write_files(folder: Path, tokenizer: Qwen2Tokenizer, shape: Preset) -> None:
     extractor = WhisperFeatureExtractor(feature_size=shape.mels)
     Qwen2AudioProcessor(feature_extractor=extractor, tokenizer=tokenizer).save_pretrained(folder)
     extractor.save_pretrained(folder)
-    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIALS}
+    vocabulary = tokenizer.get_vocab()
+    ids = {token: vocabulary[token] for token in SPECIALS}
     write_json(folder / "config.json", hf_config(shape, ids))
     write_json(
         folder / "generation_config.json",
