@@ -66,7 +66,7 @@ def read_audio(path: str | os.PathLike[str], *, max_seconds: float | None = MAX_
     samples = channels.mean(axis=1)
     unusable = int(np.count_nonzero(~np.isfinite(samples)))
     if unusable:
-        raise InputError(f"{path}: {unusable} samples are NaN or infinite")
+        raise InputError(f"{path}: {unusable} of {len(samples)} samples are NaN or infinite")
     return soxr.resample(samples, rate, SAMPLE_RATE).astype(np.float32, copy=False)
 
 

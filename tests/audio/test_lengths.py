@@ -56,7 +56,7 @@ def test_every_bucket_keeps_the_padding_frames_the_convolutions_touch():
 
 @pytest.mark.parametrize("frames", [0, -1, MAX_FRAMES + 1])
 def test_a_length_outside_the_encoder_has_no_bucket(frames):
-    with pytest.raises(ValueError, match="within 1..3000"):
+    with pytest.raises(ValueError, match=r"within 1\.\.3000"):
         frame_bucket(frames)
 
 

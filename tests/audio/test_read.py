@@ -147,7 +147,7 @@ REFUSED = {
     cut_ogg: "cut short: the Ogg stream has no end",
     cut_flac: "decoding stopped",
     cut_mp3: "cut short",
-    not_a_number: "3 samples are NaN or infinite",
+    not_a_number: "3 of 44100 samples are NaN or infinite",
     twenty_milliseconds: "too short",
     too_long: "31.00 s long, over the limit of 30 s",
 }
@@ -200,7 +200,7 @@ def test_what_would_clip_is_not_written(tmp_path, bad):
 ODD = {
     "bell.ogg": 107507,
     "float32_peak_over_one.wav": 21293,
-    "float32_with_nan.wav": "101 samples are NaN or infinite",
+    "float32_with_nan.wav": "101 of 15430 samples are NaN or infinite",
     "guitar.mp3": 95549,
     "long_45s.flac": "45.00 s long, over the limit of 30 s",
     "ogg_named.wav": 4381,
