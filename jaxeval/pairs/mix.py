@@ -65,7 +65,7 @@ def prepare(path: str | os.PathLike[str], samples: np.ndarray, length: int) -> S
     if len(samples) > length:
         energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
         offset = int(np.argmax(energy[length:] - energy[:-length]))
-    window = samples[offset : offset + length]
+    window = samples[offset : offset + length].copy()  # a view would keep the whole recording in memory
     lufs = loudness(window)
     if lufs is None:
         raise InputError(f"{path}: silence; a pair needs a sound to add or remove")

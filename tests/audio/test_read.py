@@ -197,7 +197,7 @@ def test_what_would_clip_is_not_written(tmp_path, bad):
     assert not list(tmp_path.iterdir())
 
 
-ODD = {
+ODD: dict[str, int | str] = {
     "bell.ogg": 107507,
     "float32_peak_over_one.wav": 21293,
     "float32_with_nan.wav": "101 of 15430 samples are NaN or infinite",
