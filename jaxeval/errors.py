@@ -9,11 +9,19 @@ ours and keeps its traceback.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class InputError(Exception):
-    """What the user gave is wrong. The message is one line that names the file and the field."""
+    """What the user gave is wrong. The message is one line that names the file and the field.
+
+    Attributes:
+        problems: single complaints to list under the message, where one wrong thing seldom comes alone.
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()):
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class RunError(Exception):
@@ -25,7 +33,7 @@ def exit_code(main: Callable[[], None]) -> int:
     try:
         main()
     except InputError as error:
-        print(f"error: {_one_line(error)}", file=sys.stderr)
+        print("\n  ".join([f"error: {_one_line(error)}", *error.problems]), file=sys.stderr)
         return 2
     except RunError as error:
         print(f"failed: {_one_line(error)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """Files that appear whole or not at all, and rows that survive an interruption.
 
-Everything the project writes goes through here: `atomic_write` for a file made in one go, `PartialRows` for
-a long job that adds one row at a time and must go on where it stopped.
+Everything the project writes goes through here: `atomic_write` for a file made in one go, `whole_folder` for a folder,
+`PartialRows` for a long job that adds one row at a time and must go on where it stopped.
 """
 
 from __future__ import annotations
@@ -11,16 +11,28 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from jaxeval.errors import InputError
 
-PACKAGES = ("jaxeval", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "transformers", "numpy", "librosa")
+PACKAGES = (
+    "jaxeval",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "grain",
+    "transformers",
+    "numpy",
+    "librosa",
+)
 
 
 @contextlib.contextmanager
@@ -46,6 +58,45 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
             os.unlink(temporary)
         raise
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def whole_folder(
+    path: str | os.PathLike[str], *, leader: bool = True, barrier: Callable[[], None] = lambda: None
+) -> Iterator[Path]:
+    """Fill a temporary sibling of `path` and rename it to `path` once all that is in it is synced.
+
+    What an interrupted run has left is removed by the next one; a folder that is there already is replaced.
+
+    Args:
+        path: the folder to make.
+        leader: whether this process makes, renames and removes folders, of several that fill one together.
+        barrier: waits until all of them have come here.
+    """
+    path = Path(path)
+    partial, old = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
+    if leader:
+        if old.exists() and not path.exists():
+            old.rename(path)  # the last run was stopped between the two renames below
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    barrier()
+    try:
+        yield partial
+        barrier()
+    except BaseException:
+        if leader:
+            shutil.rmtree(partial, ignore_errors=True)
+        raise
+    if leader:
+        _sync_tree(partial)
+        shutil.rmtree(old, ignore_errors=True)
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+        sync_folder(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    barrier()
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
@@ -174,6 +225,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _sync_tree(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(Path(root))
 
 
 def _umask() -> int:

@@ -1,0 +1,280 @@
+"""Hugging Face folder -> Flax checkpoint, one stacked tensor at a time.
+
+Everything that can be wrong is found from the headers before a byte is written. Orbax then walks over a tree of
+`Stack`s and reads each one when its turn comes, so that the largest of them bounds the memory. The result is an
+ordinary Orbax tree in a folder that appears under its name once all of it is on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jax.sharding import Mesh, NamedSharding
+from tqdm import tqdm
+
+from jaxeval.checkpoint import (
+    CHECKPOINT_FILE,
+    PARAMS,
+    CheckpointInfo,
+    abstract_model,
+    nest,
+    read_checkpoint_info,
+    variable_shardings,
+    variables,
+)
+from jaxeval.errors import InputError, RunError
+from jaxeval.files import whole_folder, write_json
+from jaxeval.models.config import read_config
+from jaxeval.processor import Processor
+from tools.convert_weights.keys import Place, from_hf, is_stacked, places, to_hf
+from tools.convert_weights.safetensors_files import DTYPES, Tensor, read_folder
+
+CHUNK_BYTES = 1 << 26
+"""Size of the pieces an array is stored in, which is what a mesh of another shape has to read at least."""
+
+
+def import_checkpoint(source: Path, target: Path, *, mesh: Mesh | None = None, dtype: str | None = None) -> str:
+    """Convert a Hugging Face folder.
+
+    Args:
+        source: folder with `config.json`, tokenizer and safetensors in any of the three layouts.
+        target: folder to make. If it holds this very conversion already, nothing is done; anything else in it is
+            refused.
+        mesh: make the arrays on this mesh and store them in its shards.
+        dtype: what to cast to; default the dtype the tensors have, which must be one.
+
+    Returns:
+        What was done, in one line.
+
+    Raises:
+        InputError: the source is incomplete or does not fit its config (every problem is listed), or the target is
+            taken.
+        RunError: the disk is full.
+    """
+    processor = Processor.from_folder(source)
+    stacks = plan(source, dtype, mesh)
+    kept = next(iter(stacks.values())).dtype
+    total = sum(tensor.size for stack in stacks.values() for tensor in stack.tensors)
+    with (
+        tqdm(total=total, unit="B", unit_scale=True, desc="import", disable=None) as progress,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        digests = Digests(pool, progress)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            return _check_same(stacks, target, digests)
+        with whole_folder(target) as folder:
+            _save(folder / PARAMS, stacks, digests)
+            processor.save(folder)
+            (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+            info = CheckpointInfo(hash=digests.content_hash(kept), dtype=kept.name)  # type: ignore[arg-type]
+            write_json(folder / CHECKPOINT_FILE, asdict(info))
+    size = sum(math.prod(stack.shape) for stack in stacks.values()) * kept.itemsize
+    return f"{target}: {tqdm.format_sizeof(size, 'B')} of {info.dtype}, {info.hash}"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One variable of the model, on disk as one tensor or as one a layer.
+
+    Attributes:
+        tensors: in the order of the layers.
+        shape: of the variable; dtype: what it is to have.
+        stacked: whether its first axis counts the layers.
+        sharding: its place on the mesh; None makes a NumPy array.
+    """
+
+    tensors: tuple[Tensor, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    stacked: bool
+    sharding: NamedSharding | None
+
+    def read(self) -> np.ndarray | jax.Array:
+        """The whole variable, on the mesh if there is one."""
+        if self.sharding is None:
+            return self.part(None)
+        return jax.make_array_from_callback(self.shape, self.sharding, self.part)
+
+    def part(self, index: tuple[slice, ...] | None) -> np.ndarray:
+        """The elements at `index`, None for all of them; of the files only the rows they lie in are read."""
+        index = (slice(None),) * len(self.shape) if index is None else index
+        layers, inner = (index[0], index[1:]) if self.stacked else (slice(None), index)
+        tensors = self.tensors[layers]
+        sizes = [len(range(*part.indices(size))) for part, size in zip(inner, tensors[0].shape, strict=True)]
+        out = np.empty((len(tensors), *sizes), self.dtype)
+        start, stop, _ = inner[0].indices(tensors[0].shape[0])
+        for target, tensor in zip(out, tensors, strict=True):
+            rows = tensor.rows(start, stop)
+            if rows.shape == target.shape and DTYPES[tensor.dtype] == self.dtype:
+                rows.read(target)
+                continue
+            raw = np.empty(rows.shape, DTYPES[tensor.dtype])
+            rows.read(raw)
+            target[...] = _cast(raw[(slice(None), *inner[1:])], self.dtype, tensor)
+        return out if self.stacked else out[0]
+
+
+class Digests:
+    """Hashes tensors beside the conversion, while the system still has their pages in memory."""
+
+    def __init__(self, pool: ThreadPoolExecutor, progress: tqdm[Any]):
+        self._pool, self._progress = pool, progress
+        self._digests: dict[str, Future[str]] = {}
+
+    def add(self, stack: Stack, name: str) -> None:
+        """Hash the tensors of the variable called `name`."""
+        for layer, tensor in enumerate(stack.tensors):
+            key = to_hf(Place(name, layer if stack.stacked else None))
+            self._digests[key] = self._pool.submit(self._digest, tensor)
+
+    def content_hash(self, dtype: np.dtype) -> str:
+        """One hash of all tensors, whatever layout, order and sharding they came in, and of the dtype they became."""
+        lines = [f"{key} {digest.result()}\n" for key, digest in sorted(self._digests.items())]
+        return "sha256:" + hashlib.sha256("".join([f"{dtype.name}\n", *lines]).encode()).hexdigest()
+
+    def _digest(self, tensor: Tensor) -> str:
+        digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}\n".encode())
+        for block in tensor.blocks():
+            digest.update(block.data)
+            self._progress.update(len(block))
+        return digest.hexdigest()
+
+
+def plan(source: Path, dtype: str | None, mesh: Mesh | None) -> dict[str, Stack]:
+    """Match the tensors of a folder with the variables of the model its config describes, by dotted path.
+
+    Raises:
+        InputError: with every tensor that is missing, unexpected, there twice, or of a wrong shape or dtype.
+    """
+    config = read_config(source)
+    model = abstract_model(config)
+    shapes = {name: tuple(variable.shape) for name, variable in variables(model).items()}
+    shardings = {} if mesh is None else variable_shardings(model, mesh)
+    expected = {place: shape for name, shape in shapes.items() for place, shape in places(name, shape)}
+    found, problems = _match(read_folder(source), expected)
+    problems += [f"missing: {to_hf(place)} {list(expected[place])}" for place in expected if place not in found]
+    problems += _dtype_problems(list(found.values()), dtype)
+    if problems:
+        raise InputError(f"{source}: the weights do not fit config.json, {len(problems)} problems:", sorted(problems))
+    kept = DTYPES[next(iter(found.values())).dtype] if dtype is None else np.dtype(dtype)
+    return {
+        name: Stack(
+            tensors=tuple(found[place] for place, _ in places(name, shape)),
+            shape=shape,
+            dtype=kept,
+            stacked=is_stacked(name),
+            sharding=shardings.get(name),
+        )
+        for name, shape in shapes.items()
+    }
+
+
+def _match(tensors: Sequence[Tensor], expected: dict[Place, tuple[int, ...]]) -> tuple[dict[Place, Tensor], list[str]]:
+    found: dict[Place, Tensor] = {}
+    problems = []
+    for tensor in tensors:
+        place = from_hf(tensor.name)
+        if place is None or place not in expected:
+            problems.append(f"unexpected: {tensor.name} in {tensor.file.name}")
+        elif place in found:
+            first = found[place]
+            problems.append(
+                f"twice: {first.name} in {first.file.name} and {tensor.name} in {tensor.file.name} are the same weight"
+            )
+        else:
+            found[place] = tensor
+            if tensor.shape != expected[place]:
+                problems.append(f"shape: {tensor.name} is {list(tensor.shape)}, expected {list(expected[place])}")
+    return found, problems
+
+
+def _dtype_problems(tensors: Sequence[Tensor], dtype: str | None) -> list[str]:
+    """Tensors of a dtype that is no weight's, or, unless all are to be cast, of another dtype than most."""
+    wrong = [tensor for tensor in tensors if tensor.dtype not in DTYPES]
+    problems = [f"dtype: {tensor.name} is {tensor.dtype}, expected one of {', '.join(DTYPES)}" for tensor in wrong]
+    usual = Counter(tensor.dtype for tensor in tensors if tensor.dtype in DTYPES).most_common(1)
+    if dtype is None and usual:
+        others = [tensor for tensor in tensors if tensor.dtype in DTYPES and tensor.dtype != usual[0][0]]
+        problems += [
+            f"dtype: {tensor.name} is {tensor.dtype}, most are {usual[0][0]}; --dtype casts them all"
+            for tensor in others
+        ]
+    return problems
+
+
+def _cast(values: np.ndarray, dtype: np.dtype, tensor: Tensor) -> np.ndarray:
+    try:
+        with np.errstate(over="raise"):
+            return values.astype(dtype)
+    except FloatingPointError:
+        raise InputError(f"{tensor.file}: {tensor.name} has values too large for {dtype.name}") from None
+
+
+def _check_same(stacks: dict[str, Stack], target: Path, digests: Digests) -> str:
+    info = None
+    if (target / CHECKPOINT_FILE).exists():
+        info = read_checkpoint_info(target)
+        for name, stack in stacks.items():
+            digests.add(stack, name)
+        if digests.content_hash(next(iter(stacks.values())).dtype) == info.hash:
+            return f"{target}: holds this conversion already, {info.hash}"
+    held = "something else" if info is None else f"other weights ({info.dtype}, {info.hash})"
+    raise InputError(f"{target}: holds {held}; remove it or choose another folder")
+
+
+def _save(path: Path, stacks: dict[str, Stack], digests: Digests) -> None:
+    """Write the stacks as one Orbax tree, reading each when its turn comes."""
+    tree = nest({name: _Pending(name, stack, digests) for name, stack in stacks.items()})
+    sharded = next(iter(stacks.values())).sharding is not None
+    handler: Any = _ArrayByArray() if sharded else _NumpyByNumpy(deepcopy_host_arrays=False)
+    arrays = (jax.Array, ocp.type_handlers.ArrayHandler())  # never used; Orbax warns where nothing handles jax.Array
+    registry = ocp.type_handlers.create_type_handler_registry(arrays, (_Pending, handler))
+    save_args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=CHUNK_BYTES), tree)
+    trees = ocp.PyTreeCheckpointHandler(type_handler_registry=registry, use_zarr3=True)
+    try:
+        with ocp.Checkpointer(trees) as checkpointer:
+            checkpointer.save(path.absolute(), args=ocp.args.PyTreeSave(tree, save_args=save_args))
+    except ValueError as error:
+        # TensorStore reports the system's write errors as ValueError
+        raise RunError(f"{path}: could not be written ({str(error).strip().splitlines()[0][:300]})") from error
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A leaf of the tree handed to Orbax: the promise of an array."""
+
+    name: str
+    stack: Stack
+    digests: Digests
+
+    def read(self) -> np.ndarray | jax.Array:
+        self.digests.add(self.stack, self.name)
+        return self.stack.read()
+
+
+class _OneByOne:
+    """Makes an Orbax type handler take promises, and hold one array at a time."""
+
+    async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
+        for value, info, arg in zip(values, infos, args, strict=True):
+            for written in await super().serialize([value.read()], [info], [arg]):  # type: ignore[misc]
+                written.result()
+        return []
+
+
+class _NumpyByNumpy(_OneByOne, ocp.type_handlers.NumpyHandler):
+    pass
+
+
+class _ArrayByArray(_OneByOne, ocp.type_handlers.ArrayHandler):
+    pass
