@@ -57,6 +57,8 @@ class Qwen2AudioConfig:
 
     Attributes:
         audio_token_id: the token whose embeddings are replaced by audio features.
+        eos_token_ids: tokens that end an answer; pad_token_id: the token that fills rows up. The tokenizer knows them;
+            `jaxeval.load_model` sets them.
         param_dtype: dtype in which the base weights are kept. Adapters are always float32.
         dtype: dtype of activations and matrix products; norms, softmax and logits are float32 throughout.
         attention: `"xla"` runs everywhere, `"cudnn"` needs a GPU and a 16-bit `dtype`.
@@ -66,6 +68,8 @@ class Qwen2AudioConfig:
     audio: AudioConfig = AudioConfig()
     text: TextConfig = TextConfig()
     audio_token_id: int = 151646
+    eos_token_ids: tuple[int, ...] = (151645, 151643)
+    pad_token_id: int = 151643
     param_dtype: DTypeLike = jnp.float32
     dtype: DTypeLike = jnp.float32
     attention: Literal["xla", "cudnn"] = "xla"

@@ -146,4 +146,10 @@ class SwiGLU(nnx.Module):
 
     def __call__(self, x: jax.Array, dropout_key: jax.Array | None) -> jax.Array:
         keys = [None] * 3 if dropout_key is None else jax.random.split(dropout_key, 3)
-        return self.down_proj(jax.nn.silu(self.gate_proj(x, keys[0])) * self.up_proj(x, keys[1]), keys[2])
+        return self.down_proj(_gate(self.gate_proj(x, keys[0]), self.up_proj(x, keys[1])), keys[2])
+
+
+@jax.checkpoint
+def _gate(gate: jax.Array, up: jax.Array) -> jax.Array:
+    """`silu(gate) · up`; recomputed in the backward pass, which costs less than keeping its parts in memory."""
+    return jax.nn.silu(gate) * up

@@ -64,8 +64,10 @@ class Lora(nnx.Module):
         if dropout_key is not None and self.dropout > 0:
             keep = jax.random.bernoulli(dropout_key, 1 - self.dropout, x.shape)
             x = jnp.where(keep, x / (1 - self.dropout), 0).astype(x.dtype)
-        z = x @ self.lora_a[...].astype(x.dtype).T
-        return (z * self.scale) @ self.lora_b[...].astype(x.dtype).T
+        # One axis of tokens, not two: XLA's CPU compiler copies a transposed x for gradients that contract over two.
+        z = x.reshape(-1, x.shape[-1]) @ self.lora_a[...].astype(x.dtype).T
+        y = (z * self.scale) @ self.lora_b[...].astype(x.dtype).T
+        return y.reshape(*x.shape[:-1], -1)
 
     def delta(self) -> jax.Array:
         """`s · B A` in float32, [*stack, out, in]."""

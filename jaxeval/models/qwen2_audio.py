@@ -55,7 +55,12 @@ class Qwen2Audio(nnx.Module):
         return self.logits(hidden)
 
     def encode_audio(self, batch: Batch) -> jax.Array | None:
-        """Projected features of every clip of a batch, [clips, tokens, hidden]; None if it has no audio."""
+        """Projected features of every clip of a batch, [clips, tokens, hidden]; None if it has no audio.
+
+        A batch may bring them along as `audio_features`, when the same clips are asked about more than once.
+        """
+        if "audio_features" in batch:
+            return jnp.asarray(batch["audio_features"])
         if "input_features" not in batch:
             return None
         frames = jnp.asarray(batch["feature_attention_mask"]).sum(-1)
