@@ -38,8 +38,10 @@ def built(tmp_path_factory):
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a run but the two that say where and with what it was made."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != "config.json"}
+    told = ("config.json", "environment.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name not in told}
 
 
 def command(clips: Path, out: Path, *more: str) -> list[str]:
