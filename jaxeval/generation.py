@@ -22,6 +22,7 @@ from flax import nnx
 from jaxeval.errors import InputError
 from jaxeval.files import read_json
 from jaxeval.models.kv_cache import KVCache
+from jaxeval.models.layers import unstack_layers
 from jaxeval.models.qwen2_audio import Batch, Qwen2Audio, expand_audio_tokens, left_padding
 from jaxeval.sharding import mesh_of, put_batch
 
@@ -150,6 +151,9 @@ def _decode(
     One step turns a hidden state into a token, and the token into the next hidden state.
     """
     model = nnx.merge(graph, state)
+    if jax.default_backend() == "cpu":
+        # A scan copies the weights of each layer out of the stack at every token; XLA's other backends read them in place.
+        model.language_model.layers = unstack_layers(model.language_model.layers)
     eos = jnp.array(model.config.eos_token_ids, jnp.int32)
     rows = jnp.arange(hidden.shape[0])
     tokens = jnp.full((hidden.shape[0], max_new_tokens), model.config.pad_token_id, jnp.int32)

@@ -118,12 +118,16 @@ def scan_layers(
     """Run `carry = step(layer, carry, input)` over a stack of layers.
 
     Args:
-        layers: a module whose variables have a leading axis of layers.
+        layers: a module whose variables have a leading axis of layers, or what `unstack_layers` made of one.
         step: gets the module of one layer, the carry and this layer's slice of `inputs`.
         carry: any pytree.
         inputs: any pytree whose leaves have a leading axis of layers.
         remat: recompute the layer in the backward pass instead of keeping its activations.
     """
+    if isinstance(layers, nnx.List):
+        for index, layer in enumerate(layers):
+            carry = step(layer, carry, jax.tree.map(lambda x, index=index: x[index], inputs))
+        return carry
     graph, state = nnx.split(layers)
 
     def body(carry: Carry, one: tuple[Any, Any]) -> tuple[Carry, None]:
@@ -131,3 +135,10 @@ def scan_layers(
         return step(nnx.merge(graph, layer_state), carry, layer_input), None
 
     return jax.lax.scan(jax.checkpoint(body) if remat else body, carry, (state, inputs))[0]
+
+
+def unstack_layers(layers: Any) -> nnx.List:
+    """One module for each layer of a stack, with weights of their own."""
+    graph, state = nnx.split(layers)
+    count = jax.tree.leaves(state)[0].shape[0]
+    return nnx.List([nnx.merge(graph, jax.tree.map(lambda x, index=index: x[index], state)) for index in range(count)])
