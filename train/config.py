@@ -101,7 +101,7 @@ class TrainConfig:
 
     Attributes:
         model: the converted checkpoint to start from.
-        trainable: regular expression that the dotted path of a variable must match from its beginning to its end to be
+        trained: regular expression that the dotted path of a variable must match from its beginning to its end to be
             trained; `.*` trains everything. Trained variables and their moments are float32, whatever `dtype` is.
         batch: examples an optimizer step learns from, over all devices.
         epochs: at most so many passes over the training examples.
@@ -114,7 +114,7 @@ class TrainConfig:
     """
 
     model: str = ""
-    trainable: str = LORA_VARIABLES
+    trained: str = LORA_VARIABLES
     batch: int = 16
     epochs: int = 20
     seed: int = 0
@@ -238,9 +238,9 @@ def check(config: TrainConfig) -> None:
     if config.batch % config.data.micro_batch:
         raise InputError(f"batch is {config.batch}, expected a multiple of data.micro_batch ({config.data.micro_batch})")
     try:
-        re.compile(config.trainable)
+        re.compile(config.trained)
     except re.error as error:
-        raise InputError(f"trainable: {config.trainable!r} is no regular expression ({error})") from None
+        raise InputError(f"trained: {config.trained!r} is no regular expression ({error})") from None
 
 
 def check_resumable(found: Mapping[str, Any], config: TrainConfig, *, source: str) -> None:

@@ -83,20 +83,20 @@ class Steps:
 
 
 def make_steps(
-    model: Qwen2Audio, trainable: str, optimizer: optax.GradientTransformation, tasks: int, mesh: Mesh
+    model: Qwen2Audio, pattern: str, optimizer: optax.GradientTransformation, tasks: int, mesh: Mesh
 ) -> tuple[Steps, TrainState]:
     """Split a model into its trained and its frozen part, and compile nothing yet.
 
     Args:
         model: lies on the mesh, except for fresh adapters.
-        trainable: regular expression for the dotted paths of trained variables.
+        pattern: regular expression for the dotted paths of trained variables.
         optimizer: from `make_optimizer`.
         tasks: how many tasks the batches tell apart.
 
     Raises:
-        InputError: `trainable` matches nothing.
+        InputError: `pattern` matches nothing.
     """
-    variables = trained_variables(model, trainable)
+    variables = trained_variables(model, pattern)
     graph, _, frozen = nnx.split(model, lambda path, _: ".".join(map(str, path)) in variables, ...)
     placed = {
         name: NamedSharding(mesh, partition_spec(variable.get_metadata().get("axes", ())))

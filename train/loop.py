@@ -1,0 +1,437 @@
+"""The one training loop: examples of (messages, audio, target) in, a run folder out.
+
+`train.lora` and its siblings only bring examples and defaults. From top to bottom: check every row, load the model onto the
+mesh, plan the shapes, restore the latest checkpoint if there is one, then step, validate and save until validation
+stops improving. Killed at any moment, the same command goes on and ends in the same `metrics.jsonl`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grain
+import jax
+import numpy as np
+from flax import nnx
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+
+from jaxeval.audio.lengths import HOP, SAMPLE_RATE
+from jaxeval.audio.log_mel import log_mel
+from jaxeval.checkpoint import AdapterConfig, load_model, read_checkpoint_info, trained_variables, variables, write_adapter
+from jaxeval.errors import InputError, RunError
+from jaxeval.files import environment, read_json, write_json
+from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
+from jaxeval.generation import generate
+from jaxeval.models.config import Qwen2AudioConfig, read_config
+from jaxeval.models.lora import add_lora
+from jaxeval.models.qwen2_audio import Qwen2Audio
+from jaxeval.processor import Processor
+from jaxeval.sharding import batch_sharding, make_mesh, parse_mesh
+from train.config import TrainConfig, check_resumable
+from train.data import Example, MicroBatches, Row, Shape, check_examples, iterate, plan_shapes
+from train.log import Log
+from train.state import Checkpoints, Progress
+from train.step import Steps, TrainState, make_optimizer, make_steps
+
+
+def train(config: TrainConfig, examples: Mapping[str, Sequence[Example]], out: Path) -> None:
+    """Train a model, or go on where an earlier call with the same settings stopped.
+
+    Args:
+        config: checked settings.
+        examples: of the splits `train` and `validation`; every example has equally many recordings.
+        out: the run folder.
+
+    Raises:
+        InputError: an example, the checkpoint or a setting is wrong, or `out` holds a run with other settings.
+        RunError: the loss is no longer a number, or the device is out of memory.
+        KeyboardInterrupt: it was interrupted, after a checkpoint has been saved.
+    """
+    mesh = make_mesh(None if config.mesh is None else parse_mesh(config.mesh))
+    if (out / "config.json").exists():
+        check_resumable(read_json(out / "config.json"), config, source=str(out / "config.json"))
+    data = prepare_data(config, examples, mesh)
+    inputs = data.describe() | {"base": read_checkpoint_info(config.model).hash}
+    check_inputs(out / "inputs.json", inputs)
+
+    model, processor = load_model(
+        config.model, mesh=mesh, dtype=config.dtype, attention=config.attention, remat=config.remat
+    )
+    if config.lora.rank:
+        add_lora(model, config.lora, rngs=nnx.Rngs(config.seed))
+    flops = flops_of(model, config, data.clips)
+    accumulated = config.batch // config.data.micro_batch
+    plan = StepPlan(data.train.per_epoch, accumulated, config.epochs)
+    optimizer, learning_rate = make_optimizer(config.optimizer, plan.total)
+    with jax.set_mesh(mesh):
+        steps, state = make_steps(model, config.trained, optimizer, len(data.train.tasks), mesh)
+        if jax.process_index() == 0:
+            write_json(out / "config.json", dataclasses.asdict(config))
+            write_json(out / "inputs.json", inputs)
+            write_json(out / "environment.json", environment())
+        Trainer(config, out, mesh, data, plan, steps, processor, learning_rate, flops).run(state)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepPlan:
+    """Which micro batches make up which optimizer step; a step never reaches into the next epoch.
+
+    Attributes:
+        per_epoch: micro batches of an epoch; accumulated: those of a step, the last of an epoch excepted.
+    """
+
+    per_epoch: int
+    accumulated: int
+    epochs: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return math.ceil(self.per_epoch / self.accumulated)
+
+    @property
+    def total(self) -> int:
+        return self.steps_per_epoch * self.epochs
+
+    def micro_batches(self, step: int) -> range:
+        """Numbers of the micro batches of a step, counted from 0."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        first = place * self.accumulated
+        return range(epoch * self.per_epoch + first, epoch * self.per_epoch + min(first + self.accumulated, self.per_epoch))
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """The micro batches of both splits, and the rows that were left out."""
+
+    train: MicroBatches
+    validation: MicroBatches | None
+    bad: list[str]
+
+    @property
+    def clips(self) -> int:
+        """Recordings of a row."""
+        return len(self.train.rows[0].frames)
+
+    def describe(self) -> dict[str, Any]:
+        """Content of `inputs.json`: what the run learns from, with a fingerprint of it."""
+        validation = [] if self.validation is None else self.validation.rows
+        digest = hashlib.sha256()
+        for row in (*self.train.rows, *validation):
+            digest.update(repr((row.example.id, row.example.task, row.frames, row.ids.tolist())).encode())
+        return {
+            "examples": digest.hexdigest(),
+            "train": len(self.train.rows),
+            "validation": len(validation),
+            "skipped": self.bad,
+            "shapes": [shape._asdict() for shape in self.train.shapes],
+        }
+
+
+def prepare_data(config: TrainConfig, examples: Mapping[str, Sequence[Example]], mesh: Mesh) -> Data:
+    """Check all examples and plan the shapes of both splits together.
+
+    Raises:
+        InputError: a row is bad, a split that is needed is empty, or the micro batch does not fit the mesh.
+    """
+    rows = config.data.micro_batch
+    parts = mesh.shape["data"] * mesh.shape["fsdp"]
+    if rows % parts:
+        raise InputError(f"data.micro_batch is {rows}, expected a multiple of data×fsdp of the mesh ({parts})")
+    needed = ("train", "validation") if config.validation.every else ("train",)
+    for split in needed:
+        if not examples[split]:
+            hint = " (--validation.every 0 trains without)" if split == "validation" else ""
+            raise InputError(f"{config.data.path}: no rows with split {split!r}{hint}")
+    processor, model_config = Processor.from_folder(config.model), read_config(config.model)
+    everything = [example for split in needed for example in examples[split]]
+    settings = config.data
+    good, bad = check_examples(
+        everything, processor, max_length=settings.max_length, workers=settings.workers, skip_bad=settings.skip_bad
+    )
+    chosen = plan_shapes(
+        [row.needs(settings.max_length) for row in good],
+        limit=settings.shapes,
+        micro_batch=rows,
+        cost=lambda shape: row_flops(lora_step_flops, model_config, shape, len(everything[0].audio), lora_params=0),
+    )
+    tasks = list(dict.fromkeys(example.task for example in everything))
+
+    def batches(split: str, **order: Any) -> MicroBatches:
+        members = {id(example) for example in examples[split]}
+        mine = [row for row in good if id(row.example) in members]
+        if not mine:
+            raise InputError(f"{config.data.path}: no usable rows with split {split!r}")
+        shapes = [chosen[row.needs(settings.max_length)] for row in mine]
+        local = local_rows(mesh, rows)
+        return MicroBatches(mine, shapes, processor, tasks=tasks, micro_batch=rows, local=local, **order)
+
+    train_part = batches("train", seed=config.seed, epochs=config.epochs)
+    return Data(train_part, batches("validation", seed=None) if config.validation.every else None, bad)
+
+
+def check_inputs(file: Path, inputs: Mapping[str, Any]) -> None:
+    """Raise `InputError` if a run that began with other examples or another model is to be resumed."""
+    if not file.exists():
+        return
+    found = read_json(file)
+    for name, what in (("base", "another checkpoint (--model)"), ("examples", "other examples or recordings")):
+        if found.get(name) != inputs[name]:
+            raise InputError(f"{file}: this run was started with {what}; give it the old ones, or choose another --out")
+
+
+def local_rows(mesh: Mesh, rows: int) -> slice:
+    """The rows of a batch that lie on this process's devices."""
+    places = batch_sharding(mesh).addressable_devices_indices_map((rows,)).values()
+    bounds = [place[0].indices(rows)[:2] for place in places if place is not None]
+    return slice(min(start for start, _ in bounds), max(stop for _, stop in bounds))
+
+
+def row_flops(count: Callable[..., float], config: Qwen2AudioConfig, shape: Shape, clips: int, **more: Any) -> float:
+    """FLOPs of one row of a shape, with one of the counting functions of `jaxeval.flops`."""
+    return count(config, clips=clips, frames=shape.frames, rows=1, length=shape.length, answers=shape.answers, **more)
+
+
+def flops_of(model: Qwen2Audio, config: TrainConfig, clips: int) -> Callable[[Shape], float] | None:
+    """FLOPs of training one row of a shape; None where the arithmetic does not cover what is trained.
+
+    It covers adapters on the decoder and full tuning.
+    """
+    trained = trained_variables(model, config.trained)
+    if len(trained) == len(variables(model)):
+        return lambda shape: row_flops(full_step_flops, model.config, shape, clips)
+    if all(name.startswith("language_model.") and ".lora." in name for name in trained):
+        size = sum(variable.get_value().size for variable in trained.values())
+        return lambda shape: row_flops(lora_step_flops, model.config, shape, clips, lora_params=size)
+    return None
+
+
+class Trainer:
+    """Runs the steps of one training; see `train`."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        out: Path,
+        mesh: Mesh,
+        data: Data,
+        plan: StepPlan,
+        steps: Steps,
+        processor: Processor,
+        learning_rate: Callable[[int], Any],
+        flops: Callable[[Shape], float] | None,
+    ):
+        self.config, self.out, self.data, self.plan, self.steps = config, out, data, plan, steps
+        self.processor, self.learning_rate, self.flops = processor, learning_rate, flops
+        self.rows = batch_sharding(mesh)
+        peak = device_peak(mesh.devices.flat[0])
+        self.peak = None if peak is None else peak * mesh.size
+
+    def run(self, state: TrainState) -> None:
+        """Train until it is finished or interrupted."""
+        checkpoints = Checkpoints(self.out / "checkpoints")
+        iterator = iterate(self.data.train, self.config.data.workers)
+        try:
+            progress = checkpoints.progress()
+            if progress.step:
+                state = checkpoints.restore(progress, state, iterator)
+            self._report(progress)
+            if not progress.finished:
+                self._steps(progress, state, iterator, checkpoints)
+        finally:
+            checkpoints.close()
+
+    def _report(self, progress: Progress) -> None:
+        if jax.process_index():
+            return
+        if self.data.bad:
+            print(f"skipped {len(self.data.bad)} bad rows; {self.out / 'inputs.json'} lists them")
+        if progress.finished:
+            print(f"{self.out}: complete after {progress.step} steps, best validation loss {progress.best}")
+        elif progress.step:
+            print(f"{self.out}: going on after step {progress.step}")
+
+    def _steps(
+        self, progress: Progress, state: TrainState, iterator: grain.DatasetIterator, checkpoints: Checkpoints
+    ) -> None:
+        config = self.config
+        log = Log(self.out, done=progress.step, total=self.plan.total, tensorboard=config.logging.tensorboard)
+        try:
+            if not progress.step:
+                log.audio(self.data.train.rows[: config.logging.audio])
+            with Interruption() as interruption:
+                while not progress.finished:
+                    started = time.perf_counter()
+                    state, row, work = self._step(progress.step, state, iterator)
+                    speed = self._speed(work, time.perf_counter() - started)
+                    progress = dataclasses.replace(progress, step=progress.step + 1)
+                    progress = self._after(progress, state, row, log)
+                    log.step(row, speed)
+                    stop = interruption.asked()
+                    if stop or progress.finished or progress.step % config.checkpoint_every == 0:
+                        log.sync()
+                        checkpoints.save(progress, state, iterator)
+                    if stop and not progress.finished:
+                        raise KeyboardInterrupt
+        finally:
+            log.close()
+
+    def _step(
+        self, step: int, state: TrainState, iterator: grain.DatasetIterator
+    ) -> tuple[TrainState, dict[str, Any], dict[str, float]]:
+        """One optimizer step: the new state, its row of `metrics.jsonl`, and the work it was."""
+        sums = self.steps.start()
+        step_key = jax.random.fold_in(jax.random.key(self.config.seed), step)
+        work = {"tokens": 0.0, "audio_seconds": 0.0, "flops": 0.0}
+        ids: list[str] = []
+        for place, number in enumerate(self.plan.micro_batches(step)):
+            shape, members = self.data.train.members(number)
+            ids += [row.example.id for row in members]
+            work["tokens"] += sum(row.length for row in members)
+            work["audio_seconds"] += sum(sum(row.frames) for row in members) * HOP / SAMPLE_RATE
+            work["flops"] += self.flops(shape) * self.config.data.micro_batch if self.flops else 0
+            batch = self._on_devices(next(iterator))
+            key = jax.random.fold_in(step_key, place)
+            with out_of_memory_explained(shape):
+                sums = self.steps.accumulate(state.trained, self.steps.frozen, sums, batch, key)
+        state, metrics = self.steps.update(state, sums)
+        found = jax.device_get(metrics)
+        if not np.isfinite([found["loss"], found["grad_norm"]]).all():
+            raise RunError(
+                f"step {step + 1}: loss {found['loss']}, gradient norm {found['grad_norm']}; examples "
+                f"{', '.join(dict.fromkeys(ids))}; nothing of this step was saved"
+            )
+        row = {"step": step + 1, "epoch": step // self.plan.steps_per_epoch + 1, "loss": float(found["loss"])}
+        row |= self._by_task("", found["task_losses"])
+        row["learning_rate"] = float(self.learning_rate(step))
+        return state, row | {"grad_norm": float(found["grad_norm"]), "tokens": int(found["tokens"])}, work
+
+    def _after(self, progress: Progress, state: TrainState, row: dict[str, Any], log: Log) -> Progress:
+        """Validate where it is time to, keep the best adapter, decide whether this was the last step."""
+        settings, last = self.config.validation, progress.step == self.plan.total
+        if self.data.validation is None:
+            if last:
+                self._save_adapter(state)
+            return dataclasses.replace(progress, finished=last)
+        if progress.step % settings.every and not last:
+            return progress
+        losses = self._validate(self.data.validation, state)
+        row |= losses
+        progress = progress.validated(losses["validation_loss"])
+        if progress.not_better == 0:
+            self._save_adapter(state)
+        self._caption(self.data.validation.rows[: settings.captions], progress.step, state, log)
+        return dataclasses.replace(progress, finished=last or progress.not_better >= settings.patience)
+
+    def _validate(self, batches: MicroBatches, state: TrainState) -> dict[str, Any]:
+        """Loss a supervised token over the validation split, in all and by task."""
+        totals = np.zeros((2, len(batches.tasks)))
+        for batch in iterate(batches, self.config.data.workers):
+            sums = self.steps.evaluate(state.trained, self.steps.frozen, self._on_devices(batch))
+            totals += np.asarray(jax.device_get(sums))
+        loss, tokens = totals
+        result = {"validation_loss": float(loss.sum() / tokens.sum())}
+        if not math.isfinite(result["validation_loss"]):
+            raise RunError("the validation loss is not finite; the latest checkpoint is from before")
+        with np.errstate(invalid="ignore"):
+            return result | self._by_task("validation_", loss / tokens)
+
+    def _caption(self, rows: Sequence[Row], step: int, state: TrainState, log: Log) -> None:
+        """Answer a few validation examples for the log; left out where several processes share the model."""
+        if not rows or jax.process_count() > 1:
+            return
+        prompts = [row.example.messages for row in rows]
+        recordings = [path for row in rows for path in row.example.audio]
+        batch = self.processor(prompts, recordings, padding_side="left")
+        model = self.steps.merge(state.trained)
+        tokens = generate(model, batch, max_new_tokens=self.config.validation.max_new_tokens)
+        log.captions(step, rows, [self.processor.decode(answer) for answer in tokens])
+
+    def _on_devices(self, batch: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
+        """A micro batch on the mesh, its log-mel features computed there."""
+        placed = {name: jax.make_array_from_process_local_data(self.rows, value) for name, value in batch.items()}
+        frames = placed["feature_attention_mask"].shape[1]
+        features = log_mel(placed.pop("waveforms"), frames=frames, num_mels=self.processor.num_mels)
+        return placed | {"input_features": jax.device_put(features, self.rows)}
+
+    def _save_adapter(self, state: TrainState) -> None:
+        lora = self.config.lora if self.config.lora.rank else None
+        base = read_checkpoint_info(self.config.model).hash
+        write_adapter(self.out / "adapter", state.trained, AdapterConfig(lora, self.config.trained, base))
+
+    def _by_task(self, prefix: str, losses: np.ndarray) -> dict[str, float | None]:
+        values = zip(self.data.train.tasks, losses.tolist(), strict=True)
+        return {f"{prefix}{task}_loss": loss if math.isfinite(loss) else None for task, loss in values}
+
+    def _speed(self, work: Mapping[str, float], seconds: float) -> dict[str, float]:
+        speed = {"tokens/s": work["tokens"] / seconds, "audio_s/s": work["audio_seconds"] / seconds}
+        if self.flops is not None and self.peak is not None:
+            speed["mfu"] = work["flops"] / seconds / self.peak
+        return speed
+
+
+@contextlib.contextmanager
+def out_of_memory_explained(shape: Shape) -> Iterator[None]:
+    """Say which shape did not fit on the device, and what helps."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise RunError(
+            f"the device is out of memory at {shape}; lower data.micro_batch, set remat, or use more devices"
+        ) from error
+
+
+class Interruption:
+    """Turns Ctrl-C and SIGTERM into a wish to stop after the current step; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def asked(self) -> bool:
+        """Whether any process was asked to stop."""
+        if jax.process_count() == 1:
+            return self._asked
+        return bool(multihost_utils.process_allgather(np.array(self._asked)).any())
+
+    def _ask(self, number: int, _: object) -> None:
+        self._asked = True
+        signal.signal(number, self._handlers[number])
+
+
+def start_processes() -> None:
+    """Join the other processes of a job that has several, before anything else uses jax.
+
+    jax knows srun of SLURM, Open MPI and TPU slices by itself. Elsewhere set JAX_COORDINATOR_ADDRESS (host:port of the
+    first process), JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+    """
+    environ = os.environ
+    if "JAX_COORDINATOR_ADDRESS" in environ:
+        count, index = int(environ["JAX_NUM_PROCESSES"]), int(environ["JAX_PROCESS_ID"])
+        jax.distributed.initialize(num_processes=count, process_id=index)
+    elif (
+        int(environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+        or int(environ.get("OMPI_COMM_WORLD_SIZE", "1")) > 1
+        or "," in environ.get("TPU_WORKER_HOSTNAMES", "")
+    ):
+        jax.distributed.initialize()
