@@ -1,3 +1,5 @@
+"""`python -m jaxeval`: see `jaxeval.cli`."""
+
 import sys
 
 from jaxeval.cli import main

@@ -29,7 +29,7 @@ from jaxeval.models.config import Qwen2AudioConfig, read_config
 from jaxeval.models.lora import LoraConfig, add_lora
 from jaxeval.models.qwen2_audio import Qwen2Audio
 from jaxeval.processor import Processor
-from jaxeval.sharding import make_mesh, state_shardings
+from jaxeval.sharding import make_mesh, mesh_of, state_shardings
 
 PARAMS = "params"
 CHECKPOINT_FILE = "checkpoint.json"
@@ -91,8 +91,16 @@ def load_model(
     folder = Path(path)
     info = read_checkpoint_info(folder)
     kept = info.dtype if dtype is None else dtype
-    config = read_config(folder, param_dtype=kept, dtype=kept, attention=attention, remat=remat)
     processor = Processor.from_folder(folder)
+    config = read_config(
+        folder,
+        param_dtype=kept,
+        dtype=kept,
+        attention=attention,
+        remat=remat,
+        eos_token_ids=processor.eos_ids,
+        pad_token_id=processor.pad_id,
+    )
     model = abstract_model(config)
     mesh = make_mesh({}, jax.devices()[:1]) if mesh is None else mesh
     values = restore_tree(folder / PARAMS, placed_shapes(model, mesh))
@@ -198,7 +206,7 @@ def load_adapter(path: str | os.PathLike[str], model: Qwen2Audio, *, base: str |
     if config.lora is not None:
         add_lora(model, config.lora, rngs=nnx.Rngs(0))
     trained = trained_variables(model, config.trained)
-    placed = placed_shapes(model, _mesh_of(model))
+    placed = placed_shapes(model, mesh_of(model))
     for name, value in restore_tree(folder / PARAMS, {name: placed[name] for name in trained}).items():
         trained[name].set_value(value)
     return config
@@ -298,13 +306,6 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
             node = node.setdefault(parent, {})
         node[last] = value
     return tree
-
-
-def _mesh_of(model: Qwen2Audio) -> Mesh:
-    sharding = model.lm_head.get_value().sharding
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-        return sharding.mesh
-    return make_mesh({}, list(sharding.device_set))
 
 
 def _from_json(kind: Any, file: Path) -> Any:

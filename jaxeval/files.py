@@ -47,8 +47,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-        with os.fdopen(handle, mode, **text) as file:
+        encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
+        with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
             yield file
             sync(file)
         os.chmod(temporary, 0o666 & ~_umask())

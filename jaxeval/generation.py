@@ -6,7 +6,6 @@ a multiple of `LENGTH_BUCKET`, so that prompts of similar length share a compila
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -96,19 +95,18 @@ def generate(
     if sampling.temperature > 0 and keys is None:
         raise ValueError("sampling needs one random key a row")
     extra = -mask.shape[1] % LENGTH_BUCKET
-    batch = dict(batch) | {
-        "input_ids": np.pad(np.asarray(batch["input_ids"]), ((0, 0), (extra, 0)), constant_values=model.config.pad_token_id),
-        "attention_mask": np.pad(mask, ((0, 0), (extra, 0))),
-    }
+    left = ((0, 0), (extra, 0))
+    tokens = np.pad(np.asarray(batch["input_ids"]), left, constant_values=model.config.pad_token_id)
+    batch = {**batch, "input_ids": tokens, "attention_mask": np.pad(mask, left)}
     keys = jax.random.split(jax.random.key(0), len(mask)) if keys is None else keys
     graph, state = nnx.split(model)
     mesh = mesh_of(model)
-    with jax.set_mesh(mesh) if mesh is not None else contextlib.nullcontext():
+    with jax.set_mesh(mesh):
         batch = put_batch(batch, mesh)
         hidden, cache = _prefill(graph, state, batch, max_new_tokens)
         seen = _seen(batch, model.config.text.vocab_size) if sampling.repetition_penalty != 1 else None
-        tokens, _ = _decode(graph, sampling, max_new_tokens, state, hidden, cache, seen, keys)
-    return np.asarray(tokens)
+        answers, _ = _decode(graph, sampling, max_new_tokens, state, hidden, cache, seen, keys)
+    return np.asarray(answers)
 
 
 def encode_audio(model: Qwen2Audio, batch: Batch) -> jax.Array:
@@ -116,7 +114,7 @@ def encode_audio(model: Qwen2Audio, batch: Batch) -> jax.Array:
     graph, state = nnx.split(model)
     mesh = mesh_of(model)
     clips = {name: batch[name] for name in ("input_features", "feature_attention_mask")}
-    with jax.set_mesh(mesh) if mesh is not None else contextlib.nullcontext():
+    with jax.set_mesh(mesh):
         return _encode_audio(graph, state, put_batch(clips, mesh))
 
 
@@ -152,7 +150,7 @@ def _decode(
     """
     model = nnx.merge(graph, state)
     if jax.default_backend() == "cpu":
-        # A scan copies the weights of each layer out of the stack at every token; XLA's other backends read them in place.
+        # On this backend a scan copies the weights of each layer out of the stack, at every token.
         model.language_model.layers = unstack_layers(model.language_model.layers)
     eos = jnp.array(model.config.eos_token_ids, jnp.int32)
     rows = jnp.arange(hidden.shape[0])

@@ -129,22 +129,19 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, partition_spec(("batch",)))
 
 
-def mesh_of(model: nnx.Module) -> Mesh | None:
-    """The mesh a model's weights lie on, or None for a model on a single device."""
-    leaf = next(iter(jax.tree.leaves(nnx.state(model, nnx.Param))))
-    return leaf.sharding.mesh if isinstance(leaf.sharding, NamedSharding) else None
+def mesh_of(model: nnx.Module) -> Mesh:
+    """The mesh the weights of a model lie on; for a model that was never placed, one of its single device."""
+    weight = jax.tree.leaves(nnx.state(model, nnx.Param))[0]
+    if isinstance(weight.sharding, NamedSharding) and isinstance(weight.sharding.mesh, Mesh):
+        return weight.sharding.mesh
+    return make_mesh({}, list(weight.devices()))
 
 
-def put_batch(batch: Mapping[str, Any], mesh: Mesh | None) -> dict[str, jax.Array]:
+def put_batch(batch: Mapping[str, Any], mesh: Mesh) -> dict[str, jax.Array]:
     """Place the arrays of a batch on the mesh, split by rows; one whose rows do not divide evenly is replicated."""
-    if mesh is None:
-        return {name: jax.numpy.asarray(value) for name, value in batch.items()}
-    rows = math.prod(mesh.shape[axis] for axis in RULES["batch"])
+    parts = math.prod(mesh.shape[axis] for axis in RULES["batch"])
     split, whole = batch_sharding(mesh), NamedSharding(mesh, PartitionSpec())
-    return {
-        name: jax.device_put(value, split if value.ndim and value.shape[0] % rows == 0 else whole)
-        for name, value in batch.items()
-    }
+    return {name: jax.device_put(value, whole if len(value) % parts else split) for name, value in batch.items()}
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:

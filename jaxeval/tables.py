@@ -136,7 +136,9 @@ def _check(path: Path, rows: list[Row], required: Iterable[str], unique: Sequenc
     for number, row in enumerate(rows, 1):
         for column in required:
             if column not in row:
-                raise InputError(f"{path}: row {number}: column {column!r} is missing; found {', '.join(row) or 'none'}")
+                raise InputError(
+                    f"{path}: row {number}: column {column!r} is missing; found {', '.join(row) or 'none'}"
+                )
             if row[column] is None or row[column] == "":
                 raise InputError(f"{path}: row {number}: column {column!r} is empty")
         if unique:

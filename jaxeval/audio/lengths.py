@@ -1,15 +1,18 @@
 """How long a recording is on its way through Qwen2-Audio: samples → mel frames → conv frames → audio tokens.
 
-Integers and NumPy arrays of integers alike. Nothing here imports jax, because the data loader's worker
+Integers and arrays of integers alike. Nothing here imports jax, because the data loader's worker
 processes count tokens with it. The formulas are those of Qwen2-Audio's encoder: a mel frame every 10 ms, a
 convolution of stride 2, then an average pool by 2, which leaves 25 audio tokens a second.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import jax
 
 SAMPLE_RATE = 16_000
 HOP = 160
@@ -21,7 +24,7 @@ MIN_SAMPLES = 2 * HOP + 1
 BUCKET_SECONDS = (1, 2, 3, 5, 7.5, 10, 15, 20, 25)
 FRAME_BUCKETS = (*(int(100 * seconds) + 2 for seconds in BUCKET_SECONDS), MAX_FRAMES)
 
-Length = TypeVar("Length", int, np.ndarray)
+Length = TypeVar("Length", int, np.ndarray, "jax.Array")
 
 
 def mel_frames(samples: Length) -> Length:
@@ -56,4 +59,4 @@ def frame_bucket(frames: int) -> int:
 
 
 def _at_most(value: Length, limit: int) -> Length:
-    return np.minimum(value, limit) if isinstance(value, np.ndarray) else min(value, limit)
+    return min(value, limit) if isinstance(value, int) else value.clip(max=limit)

@@ -94,7 +94,9 @@ def _forward(q, k, v, start, stop, causal: bool):
         peak = scores.max(-1, keepdims=True)
         weights = jnp.exp(scores - peak)
         total = weights.sum(-1, keepdims=True)
-        out = jnp.einsum("bghqk,bgkd->bghqd", weights.astype(v.dtype), v[:, :, :seen], preferred_element_type=jnp.float32)
+        out = jnp.einsum(
+            "bghqk,bgkd->bghqd", weights.astype(v.dtype), v[:, :, :seen], preferred_element_type=jnp.float32
+        )
         outputs.append((out / total).astype(v.dtype))
         normalisers.append(peak + jnp.log(total))
     out = jnp.concatenate(outputs, axis=3)

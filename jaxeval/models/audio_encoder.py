@@ -8,6 +8,7 @@ the final norm halves it again. It runs at whatever number of frames it is given
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jax.typing import DTypeLike
 
 from jaxeval.audio.lengths import conv_frames
 from jaxeval.models.attention import attention
-from jaxeval.models.config import AudioConfig, Qwen2AudioConfig
+from jaxeval.models.config import Qwen2AudioConfig
 from jaxeval.models.layers import LayerNorm, Linear, normal, parameter, scan_layers, zeros
 from jaxeval.sharding import constrain
 
@@ -28,9 +29,10 @@ class AudioEncoder(nnx.Module):
     def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
         audio, dtype = config.audio, config.param_dtype
         self.config = config
-        self.conv1 = Convolution(audio.num_mels, audio.hidden_size, ("mlp", "mels"), stride=1, dtype=dtype, rngs=rngs)
-        self.conv2 = Convolution(audio.hidden_size, audio.hidden_size, ("mlp", "embed"), stride=2, dtype=dtype, rngs=rngs)
-        shape = (audio.max_positions, audio.hidden_size)
+        size, convolution = audio.hidden_size, partial(Convolution, dtype=dtype, rngs=rngs)
+        self.conv1 = convolution(audio.num_mels, size, ("mlp", "mels"), stride=1)
+        self.conv2 = convolution(size, size, ("mlp", "embed"), stride=2)
+        shape = (audio.max_positions, size)
         self.embed_positions = parameter(rngs, shape, ("positions", "activation"), _sinusoids, dtype)
         self.layers = EncoderLayer(config, rngs=rngs)
         self.layer_norm = LayerNorm(audio.hidden_size, dtype=dtype, rngs=rngs)
@@ -62,12 +64,13 @@ class EncoderLayer(nnx.Module):
 
     def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
         audio, dtype = config.audio, config.param_dtype
-        stack = {"dtype": dtype, "layers": audio.num_layers, "rngs": rngs}
-        self.self_attn = EncoderAttention(audio, config.attention, dtype, rngs=rngs)
-        self.self_attn_layer_norm = LayerNorm(audio.hidden_size, **stack)
-        self.fc1 = Linear(audio.hidden_size, audio.ffn_size, ("mlp", "embed"), bias=True, **stack)
-        self.fc2 = Linear(audio.ffn_size, audio.hidden_size, ("embed", "mlp"), bias=True, **stack)
-        self.final_layer_norm = LayerNorm(audio.hidden_size, **stack)
+        norm = partial(LayerNorm, audio.hidden_size, dtype=dtype, layers=audio.num_layers, rngs=rngs)
+        linear = partial(Linear, bias=True, dtype=dtype, layers=audio.num_layers, rngs=rngs)
+        self.self_attn = EncoderAttention(config, rngs=rngs)
+        self.self_attn_layer_norm = norm()
+        self.fc1 = linear(audio.hidden_size, audio.ffn_size, ("mlp", "embed"))
+        self.fc2 = linear(audio.ffn_size, audio.hidden_size, ("embed", "mlp"))
+        self.final_layer_norm = norm()
 
     def __call__(self, x: jax.Array, stop: jax.Array) -> jax.Array:
         x += self.self_attn(self.self_attn_layer_norm(x), stop)
@@ -78,13 +81,15 @@ class EncoderLayer(nnx.Module):
 class EncoderAttention(nnx.Module):
     """Bidirectional attention over the valid positions; the key projection has no bias."""
 
-    def __init__(self, audio: AudioConfig, implementation: str, dtype: DTypeLike, *, rngs: nnx.Rngs):
-        size, stack = audio.hidden_size, {"dtype": dtype, "layers": audio.num_layers, "rngs": rngs}
-        self.num_heads, self.implementation = audio.num_heads, implementation
-        self.q_proj = Linear(size, size, ("heads", "embed"), bias=True, **stack)
-        self.k_proj = Linear(size, size, ("heads", "embed"), bias=False, **stack)
-        self.v_proj = Linear(size, size, ("heads", "embed"), bias=True, **stack)
-        self.out_proj = Linear(size, size, ("embed", "heads"), bias=True, **stack)
+    def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
+        audio = config.audio
+        size = audio.hidden_size
+        self.num_heads, self.implementation = audio.num_heads, config.attention
+        linear = partial(Linear, size, size, dtype=config.param_dtype, layers=audio.num_layers, rngs=rngs)
+        self.q_proj = linear(("heads", "embed"), bias=True)
+        self.k_proj = linear(("heads", "embed"), bias=False)
+        self.v_proj = linear(("heads", "embed"), bias=True)
+        self.out_proj = linear(("embed", "heads"), bias=True)
 
     def __call__(self, x: jax.Array, stop: jax.Array) -> jax.Array:
         q, k, v = (

@@ -168,11 +168,15 @@ class _Section:
 def _check(config: Qwen2AudioConfig, source: str) -> None:
     audio, text = config.audio, config.text
     if audio.hidden_size % audio.num_heads:
-        raise InputError(f"{source}: audio_config.d_model {audio.hidden_size} does not divide into {audio.num_heads} heads")
+        raise InputError(
+            f"{source}: audio_config.d_model {audio.hidden_size} does not divide into {audio.num_heads} heads"
+        )
     if text.num_heads % text.num_kv_heads:
         raise InputError(
             f"{source}: text_config.num_attention_heads {text.num_heads} is no multiple of "
             f"num_key_value_heads {text.num_kv_heads}"
         )
     if not 0 <= config.audio_token_id < text.vocab_size:
-        raise InputError(f"{source}: audio_token_index {config.audio_token_id} lies outside the vocabulary of {text.vocab_size}")
+        raise InputError(
+            f"{source}: audio_token_index {config.audio_token_id} lies outside the vocabulary of {text.vocab_size}"
+        )

@@ -5,6 +5,8 @@ Grouped-query attention, SwiGLU, RMS norms and half-rotation rotary positions, a
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -62,8 +64,9 @@ class Decoder(nnx.Module):
         keys = None if dropout_key is None else jax.random.split(dropout_key, text.num_layers)
 
         def step(layer: DecoderLayer, carry, inputs):
+            x, cache = carry
             index, key = inputs
-            return layer(*carry, rotary, start, index, key)
+            return layer(x, cache, rotary, start, index, key)
 
         x, cache = scan_layers(
             self.layers, step, (x, cache), (jnp.arange(text.num_layers), keys), remat=self.config.remat
@@ -76,11 +79,12 @@ class DecoderLayer(nnx.Module):
 
     def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
         text = config.text
-        stack = {"dtype": config.param_dtype, "layers": text.num_layers, "rngs": rngs}
+        stack = partial(RMSNorm, dtype=config.param_dtype, layers=text.num_layers, rngs=rngs)
+        norm = partial(stack, text.hidden_size, text.rms_norm_eps)
         self.self_attn = DecoderAttention(config, rngs=rngs)
         self.mlp = SwiGLU(config, rngs=rngs)
-        self.input_layernorm = RMSNorm(text.hidden_size, text.rms_norm_eps, **stack)
-        self.post_attention_layernorm = RMSNorm(text.hidden_size, text.rms_norm_eps, **stack)
+        self.input_layernorm = norm()
+        self.post_attention_layernorm = norm()
 
     def __call__(
         self,
@@ -103,13 +107,13 @@ class DecoderAttention(nnx.Module):
 
     def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
         text = config.text
-        stack = {"dtype": config.param_dtype, "layers": text.num_layers, "rngs": rngs}
+        linear = partial(Linear, dtype=config.param_dtype, layers=text.num_layers, rngs=rngs)
         q_size, kv_size = text.num_heads * text.head_dim, text.num_kv_heads * text.head_dim
         self.head_dim, self.implementation = text.head_dim, config.attention
-        self.q_proj = Linear(text.hidden_size, q_size, ("heads", "embed"), bias=True, **stack)
-        self.k_proj = Linear(text.hidden_size, kv_size, ("kv_heads", "embed"), bias=True, **stack)
-        self.v_proj = Linear(text.hidden_size, kv_size, ("kv_heads", "embed"), bias=True, **stack)
-        self.o_proj = Linear(q_size, text.hidden_size, ("embed", "heads"), bias=False, **stack)
+        self.q_proj = linear(text.hidden_size, q_size, ("heads", "embed"), bias=True)
+        self.k_proj = linear(text.hidden_size, kv_size, ("kv_heads", "embed"), bias=True)
+        self.v_proj = linear(text.hidden_size, kv_size, ("kv_heads", "embed"), bias=True)
+        self.o_proj = linear(q_size, text.hidden_size, ("embed", "heads"), bias=False)
 
     def __call__(
         self,
@@ -139,10 +143,10 @@ class SwiGLU(nnx.Module):
 
     def __init__(self, config: Qwen2AudioConfig, *, rngs: nnx.Rngs):
         text = config.text
-        stack = {"bias": False, "dtype": config.param_dtype, "layers": text.num_layers, "rngs": rngs}
-        self.gate_proj = Linear(text.hidden_size, text.ffn_size, ("mlp", "embed"), **stack)
-        self.up_proj = Linear(text.hidden_size, text.ffn_size, ("mlp", "embed"), **stack)
-        self.down_proj = Linear(text.ffn_size, text.hidden_size, ("embed", "mlp"), **stack)
+        linear = partial(Linear, bias=False, dtype=config.param_dtype, layers=text.num_layers, rngs=rngs)
+        self.gate_proj = linear(text.hidden_size, text.ffn_size, ("mlp", "embed"))
+        self.up_proj = linear(text.hidden_size, text.ffn_size, ("mlp", "embed"))
+        self.down_proj = linear(text.ffn_size, text.hidden_size, ("embed", "mlp"))
 
     def __call__(self, x: jax.Array, dropout_key: jax.Array | None) -> jax.Array:
         keys = [None] * 3 if dropout_key is None else jax.random.split(dropout_key, 3)

@@ -53,7 +53,7 @@ class Linear(nnx.Module):
     ):
         self.weight = parameter(rngs, (out_size, in_size), axes, normal, dtype, layers)
         self.bias = parameter(rngs, (out_size,), axes[:1], zeros, dtype, layers) if bias else None
-        self.lora = nnx.data(None)
+        self.lora: Any = nnx.data(None)
 
     def __call__(self, x: jax.Array, dropout_key: jax.Array | None = None) -> jax.Array:
         """[..., in] -> [..., out]; `dropout_key` switches the adapter's dropout on."""

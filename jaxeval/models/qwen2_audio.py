@@ -1,8 +1,8 @@
 """Qwen2-Audio (Chu et al., 2024): audio encoder, projector and decoder put together.
 
 A batch is a mapping of arrays under the Hugging Face names; `jaxeval.processor` makes it, and so does
-transformers' `Qwen2AudioProcessor`. The audio features take the places of the `<|AUDIO|>` tokens, in the order of rows and
-then of clips.
+transformers' `Qwen2AudioProcessor`. The audio features take the places of the `<|AUDIO|>` tokens, in the order of
+rows and then of clips.
 """
 
 from __future__ import annotations
@@ -141,12 +141,13 @@ def expand_audio_tokens(batch: Batch, config: Qwen2AudioConfig) -> Batch:
         raise ValueError(f"{is_audio.sum()} audio tokens for {len(lengths)} clips of {lengths.sum()} features in all")
     repeats = np.ones(tokens.shape, np.int64)
     repeats[is_audio] = lengths
-    rows = [np.repeat(row, count)[np.repeat(keep, count) != 0] for row, count, keep in zip(tokens, repeats, mask, strict=True)]
+    kept = repeats * (mask != 0)
+    rows = [np.repeat(row, count) for row, count in zip(tokens, kept, strict=True)]
     width = max(map(len, rows))
     from_left = bool((mask[:, 0] == 0).any())
-    expanded = np.full((len(rows), width), tokens[mask == 0][0] if (mask == 0).any() else 0, tokens.dtype)
-    kept = np.zeros((len(rows), width), mask.dtype)
+    expanded = np.full((len(rows), width), config.pad_token_id, tokens.dtype)
+    expanded_mask = np.zeros((len(rows), width), mask.dtype)
     for index, row in enumerate(rows):
         place = slice(width - len(row), None) if from_left else slice(len(row))
-        expanded[index, place], kept[index, place] = row, 1
-    return {**batch, "input_ids": expanded, "attention_mask": kept}
+        expanded[index, place], expanded_mask[index, place] = row, 1
+    return {**batch, "input_ids": expanded, "attention_mask": expanded_mask}

@@ -1,0 +1,234 @@
+"""`python -m jaxeval describe`: what differs between two recordings, and what they share, in the model's words.
+
+Reads a pairs table, encodes both recordings of a pair once, asks both questions of `prompts`, and writes one row a
+pair. A run that was interrupted goes on where it stopped; sampled answers draw from a key of their own, made of the
+seed, the pair and the question, so they do not change with a resume.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from jaxeval.audio.read import read_audio
+from jaxeval.checkpoint import load_model, read_adapter_config, read_checkpoint_info
+from jaxeval.edits.prompts import TASKS, conversation
+from jaxeval.errors import InputError
+from jaxeval.files import PartialRows, environment, write_json
+from jaxeval.generation import Sampling, encode_audio, generate, model_sampling
+from jaxeval.models.qwen2_audio import Qwen2Audio
+from jaxeval.pairs.clips import SPLITS
+from jaxeval.pairs.read import Pair, read_pairs
+from jaxeval.processor import Processor
+from jaxeval.sharding import make_mesh, parse_mesh
+from jaxeval.tables import Row
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Pairs that are described together.
+
+    Attributes:
+        pairs: the pairs.
+        audio: both recordings of each pair, one after the other.
+    """
+
+    pairs: tuple[Pair, ...]
+    audio: list[np.ndarray]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("--model", required=True, metavar="CKPT", help="converted checkpoint folder")
+    parser.add_argument("--adapter", metavar="DIR", help="adapter of a training run, e.g. RUN/adapter")
+    parser.add_argument("--pairs", required=True, metavar="FILE", help="table with id, original_audio, edited_audio")
+    parser.add_argument("--out", required=True, metavar="FILE", help="captions, one JSON line a pair")
+    parser.add_argument("--split", choices=SPLITS, help="describe only the pairs of this split")
+    parser.add_argument("--batch", type=int, default=8, help="pairs at a time (default %(default)s)")
+    parser.add_argument("--max-new-tokens", type=int, default=128, help="longest answer (default %(default)s)")
+    parser.add_argument(
+        "--sampling", choices=("greedy", "model"), default="greedy", help="greedy, or as the checkpoint recommends"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for --sampling model (default %(default)s)")
+    parser.add_argument("--mesh", default="fsdp=1", help="devices, e.g. data=2,fsdp=2,tensor=1 (default one device)")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: as the checkpoint is stored")
+    parser.add_argument("--attention", choices=("xla", "cudnn"), default="xla", help="default %(default)s")
+    parser.add_argument("--name", help="model name in the output (default: the names of checkpoint and adapter)")
+    parser.add_argument("--skip-bad", action="store_true", help="count and skip pairs whose audio cannot be used")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Describe every pair of the table."""
+    out = Path(args.out)
+    if out.suffix != ".jsonl":
+        raise InputError(f"--out {out}: the captions are JSON Lines; name a file that ends in .jsonl")
+    for name in ("batch", "max_new_tokens"):
+        if getattr(args, name) < 1:
+            raise InputError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
+    pairs = select_pairs(args.pairs, args.split)
+    sampling = Sampling() if args.sampling == "greedy" else model_sampling(args.model)
+    settings = _settings(args, pairs, sampling)
+    if out.exists():
+        print(f"{out} is finished already; delete it or name another file to describe again", file=sys.stderr)
+        return
+    pairs = check_recordings(pairs, skip_bad=args.skip_bad)
+    mesh = make_mesh(parse_mesh(args.mesh))
+    model, processor = load_model(
+        args.model, adapter=args.adapter, mesh=mesh, dtype=args.dtype, attention=args.attention
+    )
+    rows = PartialRows(out, settings)
+    try:
+        describe_all(model, processor, pairs, rows, args, sampling)
+        write_json(out.with_suffix(".run.json"), {"config": settings, "environment": environment()})
+        rows.finish()
+    finally:
+        rows.close()
+
+
+def describe_all(
+    model: Qwen2Audio,
+    processor: Processor,
+    pairs: Sequence[Pair],
+    rows: PartialRows,
+    args: argparse.Namespace,
+    sampling: Sampling,
+) -> None:
+    """Describe the pairs that `rows` does not hold yet, reading the next recordings while the model works."""
+    done = {(row["id"], row.get("system")) for row in rows.rows}
+    todo = [pair for pair in pairs if (pair.id, pair.system) not in done]
+    name = args.name or _model_name(args)
+    truncated = 0
+    with tqdm(total=len(pairs), initial=len(done), desc="describe", unit="pair") as progress:
+        for group in read_ahead(todo, args.batch):
+            began = time.monotonic()
+            answers = describe(model, processor, group, args.max_new_tokens, sampling, args.seed)
+            seconds = (time.monotonic() - began) / len(group.pairs)
+            for pair, answer in zip(group.pairs, answers, strict=True):
+                system = {} if pair.system is None else {"system": pair.system}
+                rows.append({"id": pair.id, **system, **answer, "model": name, "seconds": round(seconds, 3)})
+                truncated += answer["truncated"]
+            progress.update(len(group.pairs))
+    print(f"described {len(todo)} pairs; in {truncated} an answer was cut at --max-new-tokens", file=sys.stderr)
+
+
+def describe(
+    model: Qwen2Audio, processor: Processor, group: Group, max_new_tokens: int, sampling: Sampling, seed: int
+) -> list[Row]:
+    """Both answers for each pair of a group: `difference`, `commonality` and whether one was `truncated`."""
+    answers: list[Row] = [{} for _ in group.pairs]
+    features = None
+    for number, task in enumerate(TASKS):
+        batch: dict[str, Any] = processor([conversation(task)] * len(group.pairs), group.audio, padding_side="left")
+        features = encode_audio(model, batch) if features is None else features
+        batch = {name: value for name, value in batch.items() if name != "input_features"}
+        batch["audio_features"] = features
+        keys = jnp.stack([pair_key(pair, seed, number) for pair in group.pairs])
+        tokens = generate(model, batch, max_new_tokens, sampling=sampling, keys=keys)
+        for answer, row in zip(answers, tokens, strict=True):
+            answer[task] = processor.decode(row)
+            answer["truncated"] = answer.get("truncated", False) or not np.isin(row, processor.eos_ids).any()
+    return answers
+
+
+def select_pairs(table: str, split: str | None) -> list[Pair]:
+    """The pairs of a table, or those of one split."""
+    pairs = read_pairs(table, need_targets=False)
+    if split is None:
+        return pairs
+    chosen = [pair for pair in pairs if pair.split == split]
+    if not chosen:
+        raise InputError(f"{table}: no pair has split {split!r}")
+    return chosen
+
+
+def check_recordings(pairs: Sequence[Pair], *, skip_bad: bool) -> list[Pair]:
+    """Read every recording once, so that a damaged one stops the run before it starts.
+
+    Returns:
+        The pairs whose recordings can both be used.
+
+    Raises:
+        InputError: one cannot be used and `skip_bad` is not set, or none can.
+    """
+    paths = sorted({path for pair in pairs for path in (pair.original_audio, pair.edited_audio)})
+    with ThreadPoolExecutor() as pool:
+        found = tqdm(pool.map(_problem, paths), total=len(paths), desc="check", unit="file")
+        problems = {path: problem for path, problem in zip(paths, found, strict=True) if problem is not None}
+    if problems and not skip_bad:
+        first = next(iter(problems.values()))
+        raise InputError(f"{len(problems)} recordings cannot be used (--skip-bad leaves their pairs out): {first}")
+    usable = [pair for pair in pairs if not {pair.original_audio, pair.edited_audio} & problems.keys()]
+    for problem in problems.values():
+        print(f"skipped: {problem}", file=sys.stderr)
+    if not usable:
+        raise InputError(f"no pair is left: {len(problems)} recordings cannot be used")
+    if problems:
+        print(f"skipped {len(pairs) - len(usable)} of {len(pairs)} pairs", file=sys.stderr)
+    return usable
+
+
+def read_ahead(pairs: Sequence[Pair], size: int) -> Iterator[Group]:
+    """Groups of up to `size` pairs with their recordings; the next group is read while the caller uses this one."""
+    groups = [tuple(pairs[begin : begin + size]) for begin in range(0, len(pairs), size)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = [pool.submit(_read_group, group) for group in groups[:1]]
+        for number in range(len(groups)):
+            ready = waiting.pop().result()
+            waiting = [pool.submit(_read_group, group) for group in groups[number + 1 : number + 2]]
+            yield ready
+
+
+def pair_key(pair: Pair, seed: int, task: int) -> jax.Array:
+    """The random key of one answer: it depends on the seed, the pair and the task, and on nothing else of the run."""
+    name = zlib.crc32(f"{pair.system or ''}\0{pair.id}".encode())
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), name), task)
+
+
+def _read_group(pairs: tuple[Pair, ...]) -> Group:
+    return Group(pairs, [read_audio(path) for pair in pairs for path in (pair.original_audio, pair.edited_audio)])
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        read_audio(path)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _settings(args: argparse.Namespace, pairs: Sequence[Pair], sampling: Sampling) -> dict[str, Any]:
+    """What the answers depend on; a resumed run must agree in all of it."""
+    adapter = None if args.adapter is None else dataclasses.asdict(read_adapter_config(args.adapter))
+    return {
+        "model": read_checkpoint_info(args.model).hash,
+        "adapter": args.adapter,
+        "adapter_config": adapter,
+        "pairs": args.pairs,
+        "split": args.split,
+        "count": len(pairs),
+        "max_new_tokens": args.max_new_tokens,
+        "sampling": dataclasses.asdict(sampling),
+        "seed": args.seed,
+        "dtype": args.dtype,
+        "skip_bad": args.skip_bad,
+    }
+
+
+def _model_name(args: argparse.Namespace) -> str:
+    names = [Path(args.model).name]
+    if args.adapter is not None:
+        adapter = Path(args.adapter).resolve()
+        names.append(adapter.parent.name if adapter.name == "adapter" else adapter.name)
+    return "+".join(names)
