@@ -12,7 +12,7 @@ import dataclasses
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from jaxeval.edits.prompts import TASKS, conversation
 from jaxeval.errors import InputError
 from jaxeval.files import PartialRows, environment, write_json
 from jaxeval.generation import Sampling, encode_audio, generate, model_sampling
-from jaxeval.models.qwen2_audio import Qwen2Audio
+from jaxeval.models.qwen2_audio import Batch, Qwen2Audio
 from jaxeval.pairs.clips import SPLITS
 from jaxeval.pairs.read import Pair, read_pairs
 from jaxeval.processor import Processor
@@ -42,11 +42,11 @@ class Group:
 
     Attributes:
         pairs: the pairs.
-        audio: both recordings of each pair, one after the other.
+        audio: the original and the edited recording of each.
     """
 
     pairs: tuple[Pair, ...]
-    audio: list[np.ndarray]
+    audio: list[tuple[np.ndarray, np.ndarray]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,8 +117,10 @@ def describe_all(
             seconds = (time.monotonic() - began) / len(group.pairs)
             for pair, answer in zip(group.pairs, answers, strict=True):
                 system = {} if pair.system is None else {"system": pair.system}
-                rows.append({"id": pair.id, **system, **answer, "model": name, "seconds": round(seconds, 3)})
-                truncated += answer["truncated"]
+                cut = answer.pop("truncated")
+                timing = {"seconds": round(seconds, 3), "truncated": cut}
+                rows.append({"id": pair.id, **system, **answer, "model": name, **timing})
+                truncated += cut
             progress.update(len(group.pairs))
     print(f"described {len(todo)} pairs; in {truncated} an answer was cut at --max-new-tokens", file=sys.stderr)
 
@@ -127,19 +129,32 @@ def describe(
     model: Qwen2Audio, processor: Processor, group: Group, max_new_tokens: int, sampling: Sampling, seed: int
 ) -> list[Row]:
     """Both answers for each pair of a group: `difference`, `commonality` and whether one was `truncated`."""
+    rows = [(pair, task) for pair in group.pairs for task in TASKS]
+    recordings = [clip for clips in group.audio for _ in TASKS for clip in clips]
+    batch = processor([conversation(task) for _, task in rows], recordings, padding_side="left")
+    prepared = with_shared_features(model, batch, len(group.pairs))
+    keys = jnp.stack([answer_key(pair, task, seed) for pair, task in rows])
+    tokens = generate(model, prepared, max_new_tokens, sampling=sampling, keys=keys)
     answers: list[Row] = [{} for _ in group.pairs]
-    features = None
-    for number, task in enumerate(TASKS):
-        batch: dict[str, Any] = processor([conversation(task)] * len(group.pairs), group.audio, padding_side="left")
-        features = encode_audio(model, batch) if features is None else features
-        batch = {name: value for name, value in batch.items() if name != "input_features"}
-        batch["audio_features"] = features
-        keys = jnp.stack([pair_key(pair, seed, number) for pair in group.pairs])
-        tokens = generate(model, batch, max_new_tokens, sampling=sampling, keys=keys)
-        for answer, row in zip(answers, tokens, strict=True):
-            answer[task] = processor.decode(row)
-            answer["truncated"] = answer.get("truncated", False) or not np.isin(row, processor.eos_ids).any()
+    for index, ((_, task), row) in enumerate(zip(rows, tokens, strict=True)):
+        answer = answers[index // len(TASKS)]
+        answer[task] = processor.decode(row)
+        ended = bool(np.isin(row, processor.eos_ids).any())
+        answer["truncated"] = answer.get("truncated", False) or not ended
     return answers
+
+
+def with_shared_features(model: Qwen2Audio, batch: Mapping[str, np.ndarray], pairs: int) -> Batch:
+    """Encode the recordings of each pair once, not once for each question, and put the features into the batch."""
+
+    def first_question(value: np.ndarray) -> np.ndarray:
+        return value.reshape(pairs, len(TASKS), -1, *value.shape[1:])[:, 0].reshape(-1, *value.shape[1:])
+
+    clips = {name: first_question(batch[name]) for name in ("input_features", "feature_attention_mask")}
+    features = encode_audio(model, clips)
+    shared = jnp.repeat(features.reshape(pairs, 1, -1, *features.shape[1:]), len(TASKS), axis=1)
+    rest = {name: value for name, value in batch.items() if name != "input_features"}
+    return {**rest, "audio_features": shared.reshape(-1, *features.shape[1:])}
 
 
 def select_pairs(table: str, split: str | None) -> list[Pair]:
@@ -190,14 +205,14 @@ def read_ahead(pairs: Sequence[Pair], size: int) -> Iterator[Group]:
             yield ready
 
 
-def pair_key(pair: Pair, seed: int, task: int) -> jax.Array:
-    """The random key of one answer: it depends on the seed, the pair and the task, and on nothing else of the run."""
-    name = zlib.crc32(f"{pair.system or ''}\0{pair.id}".encode())
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), name), task)
+def answer_key(pair: Pair, task: str, seed: int) -> jax.Array:
+    """The random key of one answer: it depends on the seed, the pair and the question, and on nothing else."""
+    name = "\0".join((pair.system or "", pair.id, task))
+    return jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
 
 
 def _read_group(pairs: tuple[Pair, ...]) -> Group:
-    return Group(pairs, [read_audio(path) for pair in pairs for path in (pair.original_audio, pair.edited_audio)])
+    return Group(pairs, [(read_audio(pair.original_audio), read_audio(pair.edited_audio)) for pair in pairs])
 
 
 def _problem(path: Path) -> str | None:

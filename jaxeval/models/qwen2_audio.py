@@ -130,9 +130,9 @@ def expand_audio_tokens(batch: Batch, config: Qwen2AudioConfig) -> Batch:
         return batch
     tokens, mask = np.asarray(tokens), np.asarray(batch["attention_mask"])
     is_audio = (tokens == config.audio_token_id) & (mask != 0)
-    if "input_features" not in batch:
+    if "feature_attention_mask" not in batch:
         if is_audio.any():
-            raise ValueError("the prompts hold audio tokens, but the batch has no input_features")
+            raise ValueError("the prompts hold audio tokens, but the batch has no features")
         return batch
     lengths = np.asarray(audio_tokens(np.asarray(batch["feature_attention_mask"]).sum(-1)))
     if is_audio.sum() == lengths.sum():
