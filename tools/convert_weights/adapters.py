@@ -40,6 +40,7 @@ HARMLESS = {
     "layers_pattern",
     "megatron_core",
     "peft_version",
+    "qalora_group_size",
     "revision",
     "task_type",
 }

@@ -67,8 +67,9 @@ def export_checkpoint(
     total = sum(tensor.size for tensor in tensors)
     with (
         whole_folder(target) as folder,
-        tqdm(weights.layers(), total=len(tensors), unit="tensor", desc="export", disable=None) as arrays,
+        tqdm(weights.layers(), total=len(tensors), unit="tensor", desc="export", disable=None) as progress,
     ):
+        arrays = iter(progress)
         for file, shard in files.items():
             write_file(folder / file, shard, islice(arrays, len(shard)))
         if len(files) > 1:

@@ -8,7 +8,7 @@ table; nothing else in the project knows a Hugging Face name.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Row(NamedTuple):
@@ -18,18 +18,40 @@ class Row(NamedTuple):
     hub: str  # what the hub holds and `save_pretrained` writes
     memory: str  # `state_dict()` of transformers 5
     mixed: str  # transformers 4.5x: the decoder without its inner `.model`
+    peft: (
+        str  # what adapters are exported under: old names where PEFT loads them, new ones where it would pass them over
+    )
 
 
 TABLE = (
-    Row("audio_tower", "audio_tower", "model.audio_tower", "audio_tower"),
     Row(
-        "multi_modal_projector",
-        "multi_modal_projector.linear",
-        "model.multi_modal_projector.linear",
-        "multi_modal_projector.linear",
+        ours="audio_tower",
+        hub="audio_tower",
+        memory="model.audio_tower",
+        mixed="audio_tower",
+        peft="model.audio_tower",
     ),
-    Row("language_model", "language_model.model", "model.language_model", "language_model"),
-    Row("lm_head", "language_model.lm_head", "lm_head", "lm_head"),
+    Row(
+        ours="multi_modal_projector",
+        hub="multi_modal_projector.linear",
+        memory="model.multi_modal_projector.linear",
+        mixed="multi_modal_projector.linear",
+        peft="model.multi_modal_projector.linear",
+    ),
+    Row(
+        ours="language_model",
+        hub="language_model.model",
+        memory="model.language_model",
+        mixed="language_model",
+        peft="language_model.model",
+    ),
+    Row(
+        ours="lm_head",
+        hub="language_model.lm_head",
+        memory="lm_head",
+        mixed="lm_head",
+        peft="lm_head",
+    ),
 )
 TABLES = ("embed_positions", "embed_tokens", "lm_head")
 """Weights that are a bare array here and a module with a `weight` at Hugging Face."""
@@ -55,12 +77,12 @@ def from_hf(key: str) -> Place | None:
     return None
 
 
-def to_hf(place: Place) -> str:
-    """The name of a tensor in the hub layout."""
+def to_hf(place: Place, layout: Literal["hub", "peft"] = "hub") -> str:
+    """The name of a tensor in one layout."""
     path = place.path if place.layer is None else place.path.replace("layers.", f"layers.{place.layer}.", 1)
     row = next(row for row in TABLE if path == row.ours or path.startswith(row.ours + "."))
     suffix = ".weight" if path.rpartition(".")[2] in TABLES else ""
-    return row.hub + path[len(row.ours) :] + suffix
+    return getattr(row, layout) + path[len(row.ours) :] + suffix
 
 
 def is_stacked(path: str) -> bool:
@@ -85,9 +107,9 @@ def from_peft(key: str) -> Place | None:
 
 
 def to_peft(place: Place) -> str:
-    """The PEFT name of an adapter's tensor, on the hub names of the modules, which PEFT loads everywhere."""
+    """The name PEFT loads an adapter's tensor under."""
     module, _, which = place.path.rpartition(".lora.lora_")
-    return f"{PEFT_PREFIX}{to_hf(Place(module, place.layer))}.lora_{which.upper()}.weight"
+    return f"{PEFT_PREFIX}{to_hf(Place(module, place.layer), 'peft')}.lora_{which.upper()}.weight"
 
 
 def peft_targets(modules: list[str]) -> str:
