@@ -133,7 +133,7 @@ def make_steps(
             "loss": sums.loss.sum() / tokens,
             "task_losses": sums.loss / sums.tokens,
             "tokens": tokens,
-            "grad_norm": optax.global_norm(gradient),
+            "grad_norm": optax.tree.norm(gradient),
         }
         return TrainState(optax.apply_updates(state.trained, changes), optimizer_state), metrics
 
