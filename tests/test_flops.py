@@ -17,6 +17,20 @@ SEVEN_B = Qwen2AudioConfig(text=TextConfig(vocab_size=156032, ffn_size=11008))
 LORA_RANK_8 = 19_988_480
 
 
+def step_flops(*, frames: int, answers: int, causal_half: bool = False) -> float:
+    """Two clips and 128 text tokens a row."""
+    return lora_step_flops(
+        SEVEN_B,
+        clips=2,
+        frames=frames,
+        rows=1,
+        length=628,
+        answers=answers,
+        lora_params=LORA_RANK_8,
+        causal_half=causal_half,
+    )
+
+
 def test_encoder_costs_2_28_teraflop_for_30_s_and_0_68_for_10_s():
     assert encoder_flops(SEVEN_B, 3000) == pytest.approx(2.28e12, rel=5e-3)
     assert encoder_flops(SEVEN_B, 1002) == pytest.approx(0.68e12, rel=1e-2)
@@ -30,14 +44,12 @@ def test_decoder_costs_a_token():
 
 def test_lora_step_as_the_reference_runs_it_costs_22_9_teraflop():
     """Two clips padded to 30 s, 628 tokens, logits everywhere."""
-    sizes = {"clips": 2, "frames": 3000, "rows": 1, "length": 628, "answers": 628, "lora_params": LORA_RANK_8}
-    assert lora_step_flops(SEVEN_B, **sizes, causal_half=True) == pytest.approx(22.9e12, rel=5e-3)
+    assert step_flops(frames=3000, answers=628, causal_half=True) == pytest.approx(22.9e12, rel=5e-3)
 
 
 def test_bucketed_audio_and_supervised_logits_save_a_fifth_of_it():
-    sizes = {"clips": 2, "rows": 1, "length": 628, "lora_params": LORA_RANK_8}
-    whole = lora_step_flops(SEVEN_B, **sizes, frames=3000, answers=628)
-    assert lora_step_flops(SEVEN_B, **sizes, frames=1002, answers=64) == pytest.approx(0.8 * whole, rel=1e-2)
+    whole = step_flops(frames=3000, answers=628)
+    assert step_flops(frames=1002, answers=64) == pytest.approx(0.8 * whole, rel=1e-2)
 
 
 def test_causal_convention_halves_attention_alone():

@@ -124,7 +124,7 @@ class TrainConfig:
     remat: bool = False
     checkpoint_every: int = 100
     data: DataConfig = DataConfig()
-    lora: LoraConfig = LoraConfig()
+    lora: LoraConfig = dataclasses.field(default_factory=LoraConfig)
     optimizer: OptimizerConfig = OptimizerConfig()
     validation: ValidationConfig = ValidationConfig()
     logging: LoggingConfig = LoggingConfig()
@@ -236,7 +236,9 @@ def check(config: TrainConfig) -> None:
     if not 0 <= config.lora.dropout < 1:
         raise InputError(f"lora.dropout is {config.lora.dropout!r}, expected at least 0 and less than 1")
     if config.batch % config.data.micro_batch:
-        raise InputError(f"batch is {config.batch}, expected a multiple of data.micro_batch ({config.data.micro_batch})")
+        raise InputError(
+            f"batch is {config.batch}, expected a multiple of data.micro_batch ({config.data.micro_batch})"
+        )
     try:
         re.compile(config.trained)
     except re.error as error:

@@ -1,10 +1,10 @@
 """From a table to fixed-shape micro batches: check every row up front, plan the shapes, read ahead with Grain.
 
-All recordings are read once before work starts, so that a damaged one stops the run then and not after a night, and
-so that every length is known. From the lengths follow a few fixed shapes and, for each epoch, the list of micro
-batches: a pure function of the rows, the seed and the epoch. Grain's iterator over that list therefore resumes at a number,
-whatever the count of reading threads. The threads run NumPy alone; tokens are made beforehand, since the tokenizer
-is not safe to share.
+All recordings are read once before work starts, so that a damaged one stops the run then and not after a night,
+and so that every length is known. From the lengths follow a few fixed shapes and, for each epoch, the list of micro
+batches: a pure function of the rows, the seed and the epoch. Grain's iterator over that list therefore resumes at a
+number, whatever the count of reading threads. The threads run NumPy alone; tokens are made beforehand, since the
+tokenizer is not safe to share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The one training loop: examples of (messages, audio, target) in, a run folder out.
 
-`train.lora` and its siblings only bring examples and defaults. From top to bottom: check every row, load the model onto the
-mesh, plan the shapes, restore the latest checkpoint if there is one, then step, validate and save until validation
-stops improving. Killed at any moment, the same command goes on and ends in the same `metrics.jsonl`.
+`train.lora` and its siblings only bring examples and defaults. From top to bottom: check every row and plan the
+shapes, load the model onto the mesh, restore the latest checkpoint if there is one, then step, validate and save until
+validation stops improving. Killed at any moment, the same command goes on and ends in the same `metrics.jsonl`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ from jax.sharding import Mesh
 
 from jaxeval.audio.lengths import HOP, SAMPLE_RATE
 from jaxeval.audio.log_mel import log_mel
-from jaxeval.checkpoint import AdapterConfig, load_model, read_checkpoint_info, trained_variables, variables, write_adapter
+from jaxeval.checkpoint import (
+    AdapterConfig,
+    load_model,
+    read_checkpoint_info,
+    trained_variables,
+    variables,
+    write_adapter,
+)
 from jaxeval.errors import InputError, RunError
 from jaxeval.files import environment, read_json, write_json
 from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
@@ -75,6 +82,7 @@ def train(config: TrainConfig, examples: Mapping[str, Sequence[Example]], out: P
     optimizer, learning_rate = make_optimizer(config.optimizer, plan.total)
     with jax.set_mesh(mesh):
         steps, state = make_steps(model, config.trained, optimizer, len(data.train.tasks), mesh)
+        del model  # its trained variables live on in the state
         if jax.process_index() == 0:
             write_json(out / "config.json", dataclasses.asdict(config))
             write_json(out / "inputs.json", inputs)
@@ -106,7 +114,9 @@ class StepPlan:
         """Numbers of the micro batches of a step, counted from 0."""
         epoch, place = divmod(step, self.steps_per_epoch)
         first = place * self.accumulated
-        return range(epoch * self.per_epoch + first, epoch * self.per_epoch + min(first + self.accumulated, self.per_epoch))
+        return range(
+            epoch * self.per_epoch + first, epoch * self.per_epoch + min(first + self.accumulated, self.per_epoch)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,12 +216,12 @@ def flops_of(model: Qwen2Audio, config: TrainConfig, clips: int) -> Callable[[Sh
 
     It covers adapters on the decoder and full tuning.
     """
-    trained = trained_variables(model, config.trained)
+    trained, sizes = trained_variables(model, config.trained), model.config
     if len(trained) == len(variables(model)):
-        return lambda shape: row_flops(full_step_flops, model.config, shape, clips)
+        return lambda shape: row_flops(full_step_flops, sizes, shape, clips)
     if all(name.startswith("language_model.") and ".lora." in name for name in trained):
-        size = sum(variable.get_value().size for variable in trained.values())
-        return lambda shape: row_flops(lora_step_flops, model.config, shape, clips, lora_params=size)
+        lora_params = sum(variable.get_value().size for variable in trained.values())
+        return lambda shape: row_flops(lora_step_flops, sizes, shape, clips, lora_params=lora_params)
     return None
 
 
@@ -310,7 +320,8 @@ class Trainer:
                 f"step {step + 1}: loss {found['loss']}, gradient norm {found['grad_norm']}; examples "
                 f"{', '.join(dict.fromkeys(ids))}; nothing of this step was saved"
             )
-        row = {"step": step + 1, "epoch": step // self.plan.steps_per_epoch + 1, "loss": float(found["loss"])}
+        row: dict[str, Any] = {"step": step + 1, "epoch": step // self.plan.steps_per_epoch + 1}
+        row["loss"] = float(found["loss"])
         row |= self._by_task("", found["task_losses"])
         row["learning_rate"] = float(self.learning_rate(step))
         return state, row | {"grad_norm": float(found["grad_norm"]), "tokens": int(found["tokens"])}, work

@@ -1,7 +1,8 @@
 """`python -m train.lora`: tune a converted Qwen2-Audio to say what differs between two recordings and what they share.
 
 A thin start of `train.loop`. Every pair becomes two examples, one for each task, trained jointly. The defaults are the
-recipe of the project: rank 8, alpha 32, dropout 0.05 on the decoder's linear maps, 16 examples a step, until validation stops improving.
+recipe of the project: rank 8, alpha 32, dropout 0.05 on the decoder's linear maps, 16 examples a step, until
+validation stops improving.
 """
 
 from __future__ import annotations

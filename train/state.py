@@ -1,13 +1,12 @@
 """Checkpoints of a running training: all that a killed run needs to go on as if nothing had happened.
 
-One Orbax step folder holds the trained variables and the optimizer's state, Grain's iterator, and the progress: early stopping,
-step, processes. It appears whole or not at all, so `kill -9` at any moment costs the steps since the last one.
+One Orbax step folder holds the trained variables and the optimizer's state, Grain's iterator, and the progress: step,
+early stopping, processes. It appears whole or not at all, so `kill -9` at any moment costs the steps since the last.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 
 import grain
@@ -24,21 +23,21 @@ class Progress:
 
     Attributes:
         step: optimizer steps done.
-        best: lowest validation loss so far; infinite before the first.
+        best: lowest validation loss so far; None before the first.
         not_better: validations since then.
         finished: nothing is left to do.
         processes: how many wrote this; Grain keeps one iterator state for each.
     """
 
     step: int = 0
-    best: float = math.inf
+    best: float | None = None
     not_better: int = 0
     finished: bool = False
     processes: int = dataclasses.field(default_factory=jax.process_count)
 
     def validated(self, loss: float) -> Progress:
         """After one more validation."""
-        if loss < self.best:
+        if self.best is None or loss < self.best:
             return dataclasses.replace(self, best=loss, not_better=0)
         return dataclasses.replace(self, not_better=self.not_better + 1)
 
@@ -82,8 +81,11 @@ class Checkpoints:
         return progress
 
     def restore(self, progress: Progress, state: TrainState, iterator: grain.DatasetIterator) -> TrainState:
-        """The state at `progress`, placed as `state` is; the iterator is moved there in place."""
-        template = jax.tree.map(ocp.utils.to_shape_dtype_struct, {"trained": state.trained, "optimizer": state.optimizer})
+        """The state at `progress`, placed as `state` is, whose memory is given back; the iterator is moved in place."""
+        template = jax.tree.map(
+            ocp.utils.to_shape_dtype_struct, {"trained": state.trained, "optimizer": state.optimizer}
+        )
+        jax.tree.map(lambda value: value.delete(), state)
         found = self._manager.restore(
             progress.step,
             args=ocp.args.Composite(

@@ -1,10 +1,10 @@
 """The mathematics of one optimizer step, as jitted functions over a mesh.
 
-A step is `start`, then `accumulate` for each micro batch, then `update`. Losses and gradients are *summed* over supervised
-tokens and divided once, by the tokens of the whole step, so a step over micro batches of different shapes and fill equals
-one over a single large batch. Gradients are taken with respect to the trained variables alone: the graph holds no weight
-gradient of a frozen matrix. Every function has its shardings pinned, so `accumulate` compiles once for each batch shape and
-the others once.
+A step is `start`, then `accumulate` for each micro batch, then `update`. Losses and gradients are *summed* over
+supervised tokens and divided once, by the tokens of the whole step, so a step over micro batches of different shapes
+and fill equals one over a single large batch. Gradients are taken with respect to the trained variables alone: the
+graph holds no weight gradient of a frozen matrix. Every function has its shardings pinned, so `accumulate` compiles
+once for each batch shape, and the others once.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Steps:
 
     graph: Any
     frozen: nnx.State
-    start: Callable[[], Sums]
+    start: Any
     accumulate: Any
     update: Any
     evaluate: Any
@@ -97,8 +97,9 @@ def make_steps(
         InputError: `pattern` matches nothing.
     """
     variables = trained_variables(model, pattern)
-    graph, _, frozen = nnx.split(model, lambda path, _: ".".join(map(str, path)) in variables, ...)
-    placed = {
+    parts: Any = nnx.split(model, lambda path, _: ".".join(map(str, path)) in variables, ...)
+    graph, _, frozen = parts
+    placed: Any = {
         name: NamedSharding(mesh, partition_spec(variable.get_metadata().get("axes", ())))
         for name, variable in variables.items()
     }
@@ -107,14 +108,15 @@ def make_steps(
         name: jax.device_put(variable.get_value().astype(jnp.float32), placed[name])
         for name, variable in variables.items()
     }
-    whole = NamedSharding(mesh, PartitionSpec())
+    shapes = {name: value.shape for name, value in trained.items()}
+    whole: Any = NamedSharding(mesh, PartitionSpec())
     state_placed = TrainState(placed, _optimizer_shardings(optimizer, trained, placed, whole))
     sums_placed = Sums(placed, whole, whole)
     frozen_placed = jax.tree.map(lambda value: value.sharding, frozen)
     rows = batch_sharding(mesh)
 
     def start() -> Sums:
-        gradient = {name: jnp.zeros(value.shape, jnp.float32) for name, value in trained.items()}
+        gradient = {name: jnp.zeros(shape, jnp.float32) for name, shape in shapes.items()}
         return Sums(gradient, jnp.zeros(tasks), jnp.zeros(tasks))
 
     def accumulate(trained: Arrays, frozen: nnx.State, sums: Sums, batch: Batch, key: jax.Array) -> Sums:
@@ -164,7 +166,8 @@ def make_steps(
 
 def merge(graph: Any, trained: Arrays, frozen: nnx.State) -> Qwen2Audio:
     """A model from its parts; works under tracing."""
-    return nnx.merge(graph, nnx.from_flat_state({tuple(name.split(".")): value for name, value in trained.items()}), frozen)
+    by_path: Any = {tuple(name.split(".")): value for name, value in trained.items()}
+    return nnx.merge(graph, nnx.from_flat_state(by_path), frozen)
 
 
 def task_sums(

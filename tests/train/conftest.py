@@ -58,7 +58,11 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny preset, converted; its tokenizer has learned the words of the pairs."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    texts = [*QUESTIONS.values(), "A bell is added at the end. Both have a dog tone that goes on and on.", " ".join(SOUNDS)]
+    texts = [
+        *QUESTIONS.values(),
+        "A bell is added at the end. Both have a dog tone that goes on and on.",
+        " ".join(SOUNDS),
+    ]
     import_checkpoint(make_checkpoint(folder / "hf", preset="tiny", texts=texts * 2), folder / "flax")
     return folder / "flax"
 

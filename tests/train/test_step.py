@@ -20,9 +20,7 @@ from train.step import Steps, TrainState, make_optimizer, make_steps
 AUDIO_ID = 90
 CONFIG = Qwen2AudioConfig(
     audio=AudioConfig(num_mels=16, hidden_size=16, num_layers=1, num_heads=2, ffn_size=32, max_positions=64),
-    text=TextConfig(
-        vocab_size=96, hidden_size=16, ffn_size=32, num_layers=2, num_heads=4, num_kv_heads=2, head_dim=8
-    ),
+    text=TextConfig(vocab_size=96, hidden_size=16, ffn_size=32, num_layers=2, num_heads=4, num_kv_heads=2, head_dim=8),
     audio_token_id=AUDIO_ID,
 )
 LORA = r".*\.lora\.lora_[ab]"
@@ -78,7 +76,9 @@ def part(batch: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
     return {name: value[clips if "feature" in name else rows] for name, value in batch.items()}
 
 
-def start(pattern: str = LORA, sizes: dict[str, int] | None = None, **changes) -> tuple[Steps, TrainState, jax.sharding.Mesh]:
+def start(
+    pattern: str = LORA, sizes: dict[str, int] | None = None, **changes
+) -> tuple[Steps, TrainState, jax.sharding.Mesh]:
     mesh = make_mesh(sizes or {"data": 1})
     model = make_model()
     state = nnx.state(model)
