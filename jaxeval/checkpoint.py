@@ -282,7 +282,7 @@ def restore_tree(path: Path, shapes: Mapping[str, jax.ShapeDtypeStruct]) -> dict
     try:
         with ocp.StandardCheckpointer() as checkpointer:
             restored = checkpointer.restore(path.absolute(), nest(shapes))
-    except ValueError as error:
+    except Exception as error:  # as above
         raise InputError(f"{path}: the Orbax tree is damaged ({_first_line(error)})") from error
     leaves = jax.tree_util.tree_flatten_with_path(restored)[0]
     return {_key_name(keys): leaf for keys, leaf in leaves}

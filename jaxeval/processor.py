@@ -16,10 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from jaxeval.audio.lengths import (
     HOP,
@@ -35,6 +34,9 @@ from jaxeval.audio.lengths import (
 from jaxeval.audio.read import read_audio
 from jaxeval.errors import InputError
 from jaxeval.files import atomic_write, read_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Message = Mapping[str, Any]
 Conversation = Sequence[Message]
@@ -118,12 +120,7 @@ class Processor:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copy tokenizer, feature extractor and generation files unchanged; `config.json` is the checkpoint's own."""
-        target = Path(path)
-        for name in FILES:
-            source = self.folder / name
-            if source.exists() and source.resolve() != (target / name).resolve():
-                with atomic_write(target / name, "wb") as file:
-                    file.write(source.read_bytes())
+        copy_files(self.folder, Path(path))
 
     def __call__(
         self,
@@ -286,11 +283,26 @@ def pad_rows(
     return input_ids, attention_mask
 
 
-def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def copy_files(source: Path, target: Path) -> None:
+    """Copy what is there of `FILES` from one checkpoint folder to another."""
+    for name in FILES:
+        if (source / name).exists() and (source / name).resolve() != (target / name).resolve():
+            with atomic_write(target / name, "wb") as file:
+                file.write((source / name).read_bytes())
+
+
+def check_tokenizer_files(folder: Path) -> None:
+    """Raise `InputError` if a checkpoint folder has no tokenizer; nothing is read."""
     if not (folder / "tokenizer.json").exists() and not all(
         (folder / name).exists() for name in ("vocab.json", "merges.txt")
     ):
         raise InputError(f"{folder}: no tokenizer: neither tokenizer.json nor vocab.json with merges.txt is there")
+
+
+def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    check_tokenizer_files(folder)
+    from transformers import AutoTokenizer  # seconds of imports, which conversion and the command line go without
+
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:  # the Rust parser raises bare Exception on a damaged file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--base", type=Path, metavar="CKPT", help="the checkpoint it belongs to: checked and noted")
     command.set_defaults(run=_adapter)
     parsed = parser.parse_args(arguments)
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax also logs, with a traceback, what it raises
     return exit_code(lambda: print(parsed.run(parsed)))
 
 

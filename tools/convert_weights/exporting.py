@@ -28,7 +28,7 @@ from jaxeval.checkpoint import (
 from jaxeval.errors import InputError
 from jaxeval.files import read_json, whole_folder, write_json
 from jaxeval.models.config import checkpoint_dtype, read_config
-from jaxeval.processor import Processor
+from jaxeval.processor import check_tokenizer_files, copy_files
 from tools.convert_weights.keys import is_stacked, places, to_hf
 from tools.convert_weights.safetensors_files import INDEX, SINGLE, Planned, write_file
 
@@ -55,7 +55,7 @@ def export_checkpoint(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target}: is there already; remove it or choose another folder")
     info = read_checkpoint_info(source)
-    processor = Processor.from_folder(source)
+    check_tokenizer_files(source)
     weights = Weights(source, adapter, info.hash)
     dtype = np.dtype(jnp.dtype(info.dtype))
     tensors = [
@@ -75,7 +75,7 @@ def export_checkpoint(
         if len(files) > 1:
             weight_map = {tensor.name: file for file, shard in files.items() for tensor in shard}
             write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
-        processor.save(folder)
+        copy_files(source, folder)
         _write_config(source, folder, info.dtype)
     return f"{target}: {tqdm.format_sizeof(total, 'B')} of {info.dtype} in {', '.join(files)}"
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
+import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+import tensorstore
 from jax.sharding import Mesh, NamedSharding
 from tqdm import tqdm
 
@@ -35,12 +38,13 @@ from jaxeval.checkpoint import (
 from jaxeval.errors import InputError, RunError
 from jaxeval.files import whole_folder, write_json
 from jaxeval.models.config import read_config
-from jaxeval.processor import Processor
+from jaxeval.processor import check_tokenizer_files, copy_files
 from tools.convert_weights.keys import Place, from_hf, is_stacked, places, to_hf
 from tools.convert_weights.safetensors_files import DTYPES, Tensor, read_folder
 
 CHUNK_BYTES = 1 << 26
 """Size of the pieces an array is stored in, which is what a mesh of another shape has to read at least."""
+UNSYNCED = {"file_io_sync": False}
 
 
 def import_checkpoint(source: Path, target: Path, *, mesh: Mesh | None = None, dtype: str | None = None) -> str:
@@ -61,7 +65,7 @@ def import_checkpoint(source: Path, target: Path, *, mesh: Mesh | None = None, d
             taken.
         RunError: the disk is full.
     """
-    processor = Processor.from_folder(source)
+    check_tokenizer_files(source)
     stacks = plan(source, dtype, mesh)
     kept = next(iter(stacks.values())).dtype
     total = sum(tensor.size for stack in stacks.values() for tensor in stack.tensors)
@@ -74,11 +78,11 @@ def import_checkpoint(source: Path, target: Path, *, mesh: Mesh | None = None, d
             return _check_same(stacks, target, digests)
         with whole_folder(target) as folder:
             _save(folder / PARAMS, stacks, digests)
-            processor.save(folder)
+            copy_files(source, folder)
             (folder / "config.json").write_bytes((source / "config.json").read_bytes())
             info = CheckpointInfo(hash=digests.content_hash(kept), dtype=kept.name)  # type: ignore[arg-type]
             write_json(folder / CHECKPOINT_FILE, asdict(info))
-    size = sum(math.prod(stack.shape) for stack in stacks.values()) * kept.itemsize
+    size = sum(stack.nbytes for stack in stacks.values())
     return f"{target}: {tqdm.format_sizeof(size, 'B')} of {info.dtype}, {info.hash}"
 
 
@@ -98,6 +102,16 @@ class Stack:
     dtype: np.dtype
     stacked: bool
     sharding: NamedSharding | None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def save_args(self) -> ocp.SaveArgs:
+        """How Orbax is to cut it: large stacks by layers, so that a chunk is one piece of memory."""
+        by_layer = self.stacked and self.nbytes > CHUNK_BYTES
+        return ocp.SaveArgs(chunk_byte_size=CHUNK_BYTES, shard_axes=(0,) if by_layer else ())
 
     def read(self) -> np.ndarray | jax.Array:
         """The whole variable, on the mesh if there is one."""
@@ -125,7 +139,10 @@ class Stack:
 
 
 class Digests:
-    """Hashes tensors beside the conversion, while the system still has their pages in memory."""
+    """Hashes tensors beside the conversion, while the system still has their pages in memory.
+
+    A CRC of each tensor and a SHA-256 of those: it is to notice mix-ups, and takes a quarter of the time.
+    """
 
     def __init__(self, pool: ThreadPoolExecutor, progress: tqdm[Any]):
         self._pool, self._progress = pool, progress
@@ -143,11 +160,11 @@ class Digests:
         return "sha256:" + hashlib.sha256("".join([f"{dtype.name}\n", *lines]).encode()).hexdigest()
 
     def _digest(self, tensor: Tensor) -> str:
-        digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}\n".encode())
+        checksum = 0
         for block in tensor.blocks():
-            digest.update(block.data)
+            checksum = zlib.crc32(block.data, checksum)
             self._progress.update(len(block))
-        return digest.hexdigest()
+        return f"{tensor.dtype} {list(tensor.shape)} {checksum:08x}"
 
 
 def plan(source: Path, dtype: str | None, mesh: Mesh | None) -> dict[str, Stack]:
@@ -233,20 +250,29 @@ def _check_same(stacks: dict[str, Stack], target: Path, digests: Digests) -> str
 
 
 def _save(path: Path, stacks: dict[str, Stack], digests: Digests) -> None:
-    """Write the stacks as one Orbax tree, reading each when its turn comes."""
-    tree = nest({name: _Pending(name, stack, digests) for name, stack in stacks.items()})
+    """Write the stacks as one Orbax tree, reading each when its turn comes.
+
+    Orbax works in a thread of its own, which an interruption does not break off in the middle of a write: it is stopped
+    before the next array, when nothing is left that would write beside the removal of the folder.
+    """
+    stop = threading.Event()
+    tree = nest({name: _Pending(name, stack, digests, stop) for name, stack in stacks.items()})
     sharded = next(iter(stacks.values())).sharding is not None
     handler: Any = _ArrayByArray() if sharded else _NumpyByNumpy(deepcopy_host_arrays=False)
     arrays = (jax.Array, ocp.type_handlers.ArrayHandler())  # never used; Orbax warns where nothing handles jax.Array
     registry = ocp.type_handlers.create_type_handler_registry(arrays, (_Pending, handler))
-    save_args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=CHUNK_BYTES), tree)
-    trees = ocp.PyTreeCheckpointHandler(type_handler_registry=registry, use_zarr3=True)
-    try:
-        with ocp.Checkpointer(trees) as checkpointer:
-            checkpointer.save(path.absolute(), args=ocp.args.PyTreeSave(tree, save_args=save_args))
-    except ValueError as error:
-        # TensorStore reports the system's write errors as ValueError
-        raise RunError(f"{path}: could not be written ({str(error).strip().splitlines()[0][:300]})") from error
+    save_args = jax.tree.map(lambda pending: pending.stack.save_args, tree)
+    # Compression finds nothing in trained weights.
+    trees = ocp.PyTreeCheckpointHandler(type_handler_registry=registry, use_compression=False)
+    with ocp.Checkpointer(trees) as checkpointer, ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(checkpointer.save, path.absolute(), args=ocp.args.PyTreeSave(tree, save_args=save_args))
+        try:
+            saving.result()
+        except ValueError as error:
+            # TensorStore reports the system's write errors as ValueError.
+            raise RunError(f"{path}: could not be written ({str(error).strip().splitlines()[0][:300]})") from error
+        finally:
+            stop.set()
 
 
 @dataclass(frozen=True)
@@ -256,20 +282,59 @@ class _Pending:
     name: str
     stack: Stack
     digests: Digests
+    stop: threading.Event
 
     def read(self) -> np.ndarray | jax.Array:
+        if self.stop.is_set():
+            raise RunError("interrupted")
         self.digests.add(self.stack, self.name)
         return self.stack.read()
 
 
 class _OneByOne:
-    """Makes an Orbax type handler take promises, and hold one array at a time."""
+    """Makes an Orbax type handler take promises, and hold one array, or a group of small ones, at a time."""
 
     async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
-        for value, info, arg in zip(values, infos, args, strict=True):
-            for written in await super().serialize([value.read()], [info], [arg]):  # type: ignore[misc]
-                written.result()
+        args = [ocp.SaveArgs()] * len(values) if args is None else args
+        for group in _groups(list(zip(values, infos, args, strict=True))):
+            await self._write(*zip(*group, strict=True))
         return []
+
+    async def _write(self, pending: Any, infos: Any, args: Any) -> None:
+        """Write a group; a method of its own, so that its arrays are gone before the next are read."""
+        # TensorStore would wait for the disk after each small file; `whole_folder` syncs them all at the end.
+        context = tensorstore.Context(tensorstore.Context.Spec(UNSYNCED), parent=infos[0].ts_context)
+        infos = [info.replace(ts_context=context) for info in infos]
+        arrays = [one.read() for one in pending]
+        writing = []
+        for array, info, arg in zip(arrays, infos, args, strict=True):
+            writing += await super().serialize([array], [info], [arg])  # type: ignore[misc]
+        errors = [error for future in writing if (error := _error_of(future)) is not None]  # of all, so that all end
+        if errors:
+            raise errors[0]
+
+
+def _error_of(future: Any) -> Exception | None:
+    """Wait for a write to end."""
+    try:
+        future.result()
+    except Exception as error:
+        return error
+    return None
+
+
+def _groups(requests: list[tuple[_Pending, Any, Any]]) -> Iterator[list[tuple[_Pending, Any, Any]]]:
+    """Biases and norms together, up to the size of a chunk; each large array alone."""
+    group: list[tuple[_Pending, Any, Any]] = []
+    size = 0
+    for request in requests:
+        nbytes = request[0].stack.nbytes
+        if group and size + nbytes > CHUNK_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(request)
+        size += nbytes
+    yield group
 
 
 class _NumpyByNumpy(_OneByOne, ocp.type_handlers.NumpyHandler):

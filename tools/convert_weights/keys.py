@@ -18,9 +18,7 @@ class Row(NamedTuple):
     hub: str  # what the hub holds and `save_pretrained` writes
     memory: str  # `state_dict()` of transformers 5
     mixed: str  # transformers 4.5x: the decoder without its inner `.model`
-    peft: (
-        str  # what adapters are exported under: old names where PEFT loads them, new ones where it would pass them over
-    )
+    peft: str  # for adapters: the old names where PEFT loads them, the new ones where it would pass those over
 
 
 TABLE = (

@@ -59,10 +59,11 @@ class Tensor(NamedTuple):
         return self._replace(shape=shape, offset=self.offset + start * row, size=(stop - start) * row)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The tensor's bytes in pieces of a few megabytes."""
+        """The tensor's bytes in pieces of a few megabytes; each is gone when the next one is taken."""
+        buffer = np.empty(min(BLOCK, self.size), np.uint8)
         for start in range(0, self.size, BLOCK):
-            block = np.empty(min(BLOCK, self.size - start), np.uint8)
-            self._replace(offset=self.offset + start, size=len(block)).read(block)
+            block = buffer[: self.size - start]
+            self._replace(offset=self.offset + start).read(block)
             yield block
 
 
