@@ -20,7 +20,7 @@ def test_two_processes_learn_what_one_with_two_devices_learns(arguments: Callabl
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    settings = "--mesh data=2 --epochs 1 --data.shapes 1 --validation.every 0".split()
+    settings = ["--mesh", "data=2", "--epochs", "1", "--data.shapes", "1", "--validation.every", "0"]
     together, alone = tmp_path / "together", tmp_path / "alone"
     command = [sys.executable, "-m", "train.lora", *arguments(together, *settings)]
     job = os.environ | {"XLA_FLAGS": "", "JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2"}
