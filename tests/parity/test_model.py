@@ -19,7 +19,7 @@ def make_batch(pair, *, side="right", legacy=False, seed=0):
     """A padded batch of random tokens and features, 3000 frames wide as the reference wants it."""
     rng = np.random.default_rng(seed)
     audio = pair.model.config.audio_token_id
-    rows = []
+    rows: list[list[int]] = []
     for frames in FRAMES:
         row = rng.integers(1, audio, 5).tolist()
         for count in frames:
