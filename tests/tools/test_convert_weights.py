@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from jax.sharding import Mesh
 from safetensors.numpy import load_file, save_file
 
 import jaxeval
@@ -75,8 +76,9 @@ def test_hub_keys_come_back_from_their_places(tiny_checkpoint):
 
 def test_the_content_hash_does_not_depend_on_layout_shards_or_mesh(tmp_path):
     hashes = set()
-    layout: Layout
-    for layout, shards, mesh in [("hub", 1, None), ("in_memory", 3, None), ("mixed", 2, make_mesh({"fsdp": 4}))]:
+    ways: list[tuple[Layout, int, Mesh | None]]
+    ways = [("hub", 1, None), ("in_memory", 3, None), ("mixed", 2, make_mesh({"fsdp": 4}))]
+    for layout, shards, mesh in ways:
         make_checkpoint(tmp_path / layout, texts=["Rain."], layout=layout, shards=shards)
         import_checkpoint(tmp_path / layout, tmp_path / f"{layout}-flax", mesh=mesh)
         hashes.add(read_checkpoint_info(tmp_path / f"{layout}-flax").hash)
