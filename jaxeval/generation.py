@@ -23,7 +23,7 @@ from jaxeval.files import read_json
 from jaxeval.models.kv_cache import KVCache
 from jaxeval.models.layers import unstack_layers
 from jaxeval.models.qwen2_audio import Batch, Qwen2Audio, expand_audio_tokens, left_padding
-from jaxeval.sharding import mesh_of, put_batch
+from jaxeval.sharding import constrain, mesh_of, put_batch
 
 LENGTH_BUCKET = 64
 
@@ -172,7 +172,7 @@ def _decode(
 
     done = jnp.zeros(hidden.shape[0], bool)
     carry = jax.lax.while_loop(unfinished, body, (jnp.int32(0), done, tokens, hidden, cache, seen))
-    return carry[2], carry[4]
+    return constrain(carry[2], None, None), carry[4]  # whole on every process
 
 
 def _choose(logits: jax.Array, seen: jax.Array | None, keys: jax.Array, sampling: Sampling) -> jax.Array:

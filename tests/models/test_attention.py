@@ -1,5 +1,7 @@
 """Blockwise attention equals the plain formula, forward and backward, for every mask the model uses."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from jaxeval.models.attention import QUERY_BLOCK, attention, decode_attention
 
 LENGTH = 2 * QUERY_BLOCK + 37  # two whole blocks and a part of one
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "causal": {"causal": True},
     "causal, padded on the left": {"causal": True, "start": jnp.array([0, 150])},
     "bidirectional": {"causal": False},
