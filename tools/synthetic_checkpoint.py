@@ -36,7 +36,6 @@ SPECIALS = (END_OF_TEXT, IM_START, IM_END, AUDIO, AUDIO_BOS, AUDIO_EOS)
 """The special tokens in their official order; their ids follow the last of the ordinary ones."""
 
 POSITIONS = 1500
-STD = 0.02
 VECTOR_STD = 0.05
 
 RENAMES: dict[Layout, tuple[tuple[str, str], ...]] = {
@@ -54,7 +53,11 @@ RENAMES: dict[Layout, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """Shape of a checkpoint: the audio encoder, then the decoder."""
+    """Shape of a checkpoint: the audio encoder, then the decoder; and the scale of its weights.
+
+    `std` is the standard deviation of every matrix; None means 1/√fan-in, and 1 for the token embedding. In layers
+    this narrow, 0.02 hardly lets the audio and the question through, which a model that is to be trained needs.
+    """
 
     audio_dim: int
     audio_layers: int
@@ -67,11 +70,12 @@ class Preset:
     ffn: int
     vocab: int
     mels: int = 128
+    std: float | None = 0.02
 
 
 PRESETS = {
     "tiny": Preset(32, 2, 4, 64, dim=48, layers=2, heads=4, kv_heads=2, ffn=96, vocab=512),
-    "small": Preset(128, 2, 4, 512, dim=192, layers=4, heads=6, kv_heads=6, ffn=512, vocab=2048),
+    "small": Preset(128, 2, 4, 512, dim=192, layers=4, heads=6, kv_heads=6, ffn=512, vocab=2048, std=None),
     "mid": Preset(256, 4, 4, 1024, dim=512, layers=8, heads=8, kv_heads=8, ffn=2816, vocab=8192),
 }
 
@@ -98,7 +102,7 @@ def make_checkpoint(
     folder = Path(folder)
     shape = PRESETS[preset] if isinstance(preset, str) else preset
     write_files(folder, train_tokenizer(texts, shape.vocab), shape)
-    _write_weights(folder, tensor_shapes(shape), seed, shards, layout)
+    _write_weights(folder, shape, seed, shards, layout)
     return folder
 
 
@@ -234,13 +238,17 @@ def _linear(prefix: str, out: int, *rest: int) -> Iterator[tuple[str, tuple[int,
     yield f"{prefix}.bias", (out,)
 
 
-def _random_tensor(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _random_tensor(name: str, shape: tuple[int, ...], seed: int, std: float | None) -> np.ndarray:
     if name == "audio_tower.embed_positions.weight":
         return _sinusoids(*shape)
     noise = np.random.default_rng([seed, zlib.crc32(name.encode())]).standard_normal(shape, dtype=np.float32)
-    if len(shape) > 1:
-        return STD * noise
-    return VECTOR_STD * noise + (1 if name.endswith("weight") else 0)
+    if len(shape) == 1:
+        return VECTOR_STD * noise + (1 if name.endswith("weight") else 0)
+    if std is not None:
+        return std * noise
+    if name == "language_model.model.embed_tokens.weight":
+        return noise
+    return noise / np.float32(np.prod(shape[1:]) ** 0.5)
 
 
 def _sinusoids(length: int, channels: int) -> np.ndarray:
@@ -250,8 +258,9 @@ def _sinusoids(length: int, channels: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
 
 
-def _write_weights(folder: Path, shapes: dict[str, tuple[int, ...]], seed: int, shards: int, layout: Layout) -> None:
+def _write_weights(folder: Path, preset: Preset, seed: int, shards: int, layout: Layout) -> None:
     """One file, or several of about equal size with an index; one shard at a time is in memory."""
+    shapes = tensor_shapes(preset)
     total = sum(map(_size, shapes.values()))
     groups: list[list[str]] = [[] for _ in range(shards)]
     before = 0
@@ -264,7 +273,7 @@ def _write_weights(folder: Path, shapes: dict[str, tuple[int, ...]], seed: int, 
     ]
     weight_map: dict[str, str] = {}
     for file, names in zip(files, groups, strict=True):
-        tensors = {_rename(name, layout): _random_tensor(name, shapes[name], seed) for name in names}
+        tensors = {_rename(name, layout): _random_tensor(name, shapes[name], seed, preset.std) for name in names}
         weight_map |= dict.fromkeys(tensors, file)
         save_file(tensors, folder / file, metadata={"format": "pt"})
     if shards > 1:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from jaxeval.edits.prompts import QUESTIONS, TASKS
 from jaxeval.errors import InputError, RunError, exit_code
 from jaxeval.files import whole_folder
 from jaxeval.tables import read_table
@@ -21,13 +22,18 @@ from tools.synthetic_checkpoint import PRESETS, make_checkpoint
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings" / "manifest.csv"
 PAIRS = 300
-SECONDS = 5
-SMALL = dataclasses.replace(PRESETS["small"], vocab=400)
-"""About three million parameters; few tokens, so that words of held-out captions are made of pieces seen in training."""
+SECONDS = 4
+SEED = 3520
+"""Chosen by what it holds out: every recording of the validation and the test pairs has a relative in the training."""
+
+SMALL = dataclasses.replace(PRESETS["small"], vocab=640)
+"""2.7 million parameters; a vocabulary that holds the words of the captions and questions whole."""
+
 UNTRAINED = (
-    "The small model of this quickstart starts untrained: its weights are random numbers, so its captions show that the "
-    "path works, not what the method can do. After a few minutes of tuning it has picked up the wording of the training "
-    "captions; it has hardly learnt to listen."
+    "The small model of this quickstart starts untrained: its weights are random numbers, so its answers show that "
+    "the path works, not what the method can do. In minutes of tuning it learns to answer the two questions "
+    "differently and to follow the wording of the captions; its answers vary with the audio, but on recordings it has "
+    "not heard it mostly names the wrong sound."
 )
 
 
@@ -41,7 +47,7 @@ def main() -> None:
     captions = {"untrained": out / "untrained.jsonl", "tuned": out / "tuned.jsonl"}
 
     _say("1. Build pairs of original and edited audio from 40 captioned recordings.")
-    size = ("--count", PAIRS, "--seconds", SECONDS, "--seed", 0)
+    size = ("--count", PAIRS, "--seconds", SECONDS, "--seed", SEED)
     _command("jaxeval", "pairs", "--clips", RECORDINGS, "--out", out / "pairs", *size)
 
     _say("2. Make a small Qwen2-Audio checkpoint in Hugging Face's layout, and convert it to Flax.")
@@ -55,7 +61,7 @@ def main() -> None:
     _command("train.lora", "--model", checkpoint, "--pairs", pairs, "--out", run_folder, *settings)
 
     _say("4. Describe pairs of recordings that were not in the training: before tuning, and after.")
-    describe = ("--model", checkpoint, "--pairs", pairs, "--split", "test", "--max-new-tokens", 48)
+    describe = ("--model", checkpoint, "--pairs", pairs, "--split", "test", "--max-new-tokens", 32)
     _command("jaxeval", "describe", *describe, "--name", "untrained", "--out", captions["untrained"])
     adapter = ("--adapter", run_folder / "adapter")
     _command("jaxeval", "describe", *describe, *adapter, "--name", "tuned", "--out", captions["tuned"])
@@ -69,9 +75,9 @@ def main() -> None:
 
 
 def _training_texts(pairs: Path) -> list[str]:
-    """What the offline tokenizer is trained on: the texts of the training pairs, not those of the held-out ones."""
+    """What the offline tokenizer is trained on: questions and answers of the training pairs alone."""
     rows = [row for row in read_table(pairs) if row["split"] == "train"]
-    return [row[column] for row in rows for column in ("difference", "commonality")]
+    return [text for row in rows for task in TASKS for text in (QUESTIONS[task], row[task])]
 
 
 def _command(module: str, *arguments: object) -> None:
