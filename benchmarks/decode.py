@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.sides import compare, show
-from benchmarks.workload import add_arguments, from_arguments
+from benchmarks import sides, workload
 from jaxeval.errors import exit_code
 from jaxeval.files import environment, write_json
 
@@ -18,12 +17,13 @@ from jaxeval.files import environment, write_json
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decode", description=__doc__)
-    add_arguments(parser, "preset", "seconds", "text", "new_tokens", "dtype", "attention", "mesh")
+    workload.add_arguments(parser, "preset", "seconds", "text", "new_tokens", "dtype", "attention", "mesh")
     parser.add_argument("--batch", type=int, nargs="+", default=[4], help="rows; one measurement each")
+    sides.add_arguments(parser)
     arguments = parser.parse_args()
-    works = [from_arguments(arguments, batch=batch, answer=1) for batch in arguments.batch]
-    results = compare("decode", works, arguments.rounds, peer=arguments.peer)
-    show(results)
+    works = [workload.from_arguments(arguments, batch=batch, answer=1) for batch in arguments.batch]
+    results = sides.compare("decode", works, arguments.rounds, peer=arguments.peer)
+    sides.show(results)
     if arguments.json:
         write_json(arguments.json, {"environment": environment(), "results": results})
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.sides import compare, show
-from benchmarks.workload import add_arguments, from_arguments
+from benchmarks import sides, workload
 from jaxeval.errors import exit_code
 from jaxeval.files import environment, write_json
 
@@ -19,10 +18,13 @@ from jaxeval.files import environment, write_json
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lora_step", description=__doc__)
-    add_arguments(parser, "preset", "batch", "seconds", "text", "answer", "rank", "dtype", "attention", "remat", "mesh")
+    workload.add_arguments(
+        parser, "preset", "batch", "seconds", "text", "answer", "rank", "dtype", "attention", "remat", "mesh"
+    )
+    sides.add_arguments(parser)
     arguments = parser.parse_args()
-    results = compare("lora_step", [from_arguments(arguments)], arguments.rounds, peer=arguments.peer)
-    show(results)
+    results = sides.compare("lora_step", [workload.from_arguments(arguments)], arguments.rounds, peer=arguments.peer)
+    sides.show(results)
     if arguments.json:
         write_json(arguments.json, {"environment": environment(), "results": results})
 

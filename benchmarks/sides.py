@@ -7,6 +7,7 @@ after round, so that only the side whose turn it is computes. The minimum over t
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import importlib.util
@@ -173,6 +174,14 @@ def summary(about: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, A
         "cpu_seconds": [answer["cpu_seconds"] for answer in answers],
         "about": about,
     }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of every comparison."""
+    parser.add_argument("--rounds", type=int, default=5, help="iterations of each side; the fastest counts")
+    peer = "also run transformers and PEFT; default if they are installed, and have a GPU for the 7B model"
+    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, help=peer)
+    parser.add_argument("--json", metavar="FILE", help="also write everything that was measured to this file")
 
 
 def compare(task: str, works: list[Workload], rounds: int, *, peer: bool | None) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ def make_batch(work: Workload, hf: dict[str, Any], frames: int, *, seed: int = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Give a script one option for each of these fields of `Workload`, and `--rounds`, `--peer`, `--json`."""
+    """Give a script one option for each of these fields of `Workload`."""
     kinds: dict[str, dict[str, Any]] = {
         "preset": {"choices": PRESETS, "help": "shape of the model"},
         "batch": {"type": int, "help": "rows"},
@@ -112,10 +112,6 @@ def add_arguments(parser: argparse.ArgumentParser, *names: str) -> None:
     defaults = Workload()
     for name in names:
         parser.add_argument(f"--{name.replace('_', '-')}", default=getattr(defaults, name), **kinds[name])
-    parser.add_argument("--rounds", type=int, default=5, help="iterations of each side; the fastest counts")
-    peer = "also run transformers and PEFT; default if they are installed, and have a GPU for the 7B model"
-    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, help=peer)
-    parser.add_argument("--json", metavar="FILE", help="also write everything that was measured to this file")
 
 
 def from_arguments(arguments: argparse.Namespace, **more: Any) -> Workload:
