@@ -31,9 +31,9 @@ SMALL = dataclasses.replace(PRESETS["small"], vocab=640)
 
 UNTRAINED = (
     "The small model of this quickstart starts untrained: its weights are random numbers, so its answers show that "
-    "the path works, not what the method can do. In minutes of tuning it learns to answer the two questions "
-    "differently and to follow the wording of the captions; its answers vary with the audio, but on recordings it has "
-    "not heard it mostly names the wrong sound."
+    "the path works, not what the method can do. In a few minutes of tuning it learns to answer the two questions "
+    "differently and in the wording of the captions. It hears a little of what two recordings share, and nothing "
+    "measurable of what was edited: the sounds and the edits it names on unheard recordings are mostly wrong."
 )
 
 
@@ -84,7 +84,12 @@ def _command(module: str, *arguments: object) -> None:
     """Print a command and run it; its exit code becomes ours if it fails."""
     words = [str(argument) for argument in arguments]
     print(f"$ python -m {module} {shlex.join(words)}", flush=True)
-    code = subprocess.run([sys.executable, "-m", module, *words], check=False).returncode
+    process = subprocess.Popen([sys.executable, "-m", module, *words])
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.wait()  # Ctrl-C has reached the command too, which saves what it has
+        raise
     if code == 130:
         raise KeyboardInterrupt
     if code:
