@@ -12,13 +12,14 @@ import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from flax import nnx
 from jax.sharding import Mesh
 from safetensors.numpy import load_file, save_file
 
 import jaxeval
 from jaxeval.checkpoint import AdapterConfig, read_checkpoint_info, save_adapter, variables
 from jaxeval.errors import InputError
-from jaxeval.models.lora import DECODER_LINEARS
+from jaxeval.models.lora import DECODER_LINEARS, LoraConfig, add_lora, merge_lora
 from jaxeval.sharding import make_mesh
 from tools.convert_weights.__main__ import main
 from tools.convert_weights.adapters import PEFT_CONFIG, PEFT_WEIGHTS, convert_adapter
@@ -310,10 +311,6 @@ def test_a_peft_adapter_goes_there_and_back_under_both_generations_of_names(tmp_
 def test_the_usual_targets_are_recognised(folder, tmp_path):
     import_checkpoint(folder, tmp_path / "flax")
     model, _ = jaxeval.load_model(tmp_path / "flax")
-    from flax import nnx
-
-    from jaxeval.models.lora import LoraConfig, add_lora
-
     add_lora(model, LoraConfig(rank=2), rngs=nnx.Rngs(0))
     save_adapter(tmp_path / "ours", model, AdapterConfig(LoraConfig(rank=2)))
     convert_adapter(tmp_path / "ours", tmp_path / "peft")
@@ -400,3 +397,30 @@ def test_fully_tuned_weights_cannot_become_a_peft_adapter(folder, tmp_path):
     save_adapter(tmp_path / "ours", model, AdapterConfig(None, r"multi_modal_projector\..*"))
     with pytest.raises(InputError, match="export CKPT HF_DIR --adapter"):
         convert_adapter(tmp_path / "ours", tmp_path / "peft")
+
+
+def test_weights_trained_in_float32_are_exported_in_the_dtype_of_the_base(folder, tmp_path):
+    import_checkpoint(folder, tmp_path / "flax", dtype="bfloat16")
+    model, _ = jaxeval.load_model(tmp_path / "flax", dtype="float32")  # as training keeps them
+    save_adapter(tmp_path / "ours", model, AdapterConfig(None, r"multi_modal_projector\..*"))
+    export_checkpoint(tmp_path / "flax", tmp_path / "plain")
+    export_checkpoint(tmp_path / "flax", tmp_path / "merged", adapter=tmp_path / "ours")
+    plain, merged = (tmp_path / name / "model.safetensors" for name in ("plain", "merged"))
+    assert merged.read_bytes() == plain.read_bytes()
+
+
+def test_low_rank_adapters_are_merged_into_weights_that_were_trained_themselves(folder, tmp_path):
+    import_checkpoint(folder, tmp_path / "flax")
+    model, _ = jaxeval.load_model(tmp_path / "flax")
+    config = LoraConfig(rank=2, targets=r".*\.q_proj|multi_modal_projector")
+    add_lora(model, config, rngs=nnx.Rngs(0))
+    for name, variable in variables(model).items():
+        if name.endswith("lora_b") or "q_proj.weight" in name:
+            variable.set_value(variable.get_value() + 0.01)
+    save_adapter(tmp_path / "ours", model, AdapterConfig(config, ".*"))
+    export_checkpoint(tmp_path / "flax", tmp_path / "out", adapter=tmp_path / "ours")
+    import_checkpoint(tmp_path / "out", tmp_path / "merged")
+    merge_lora(model)
+    merged, _ = jaxeval.load_model(tmp_path / "merged")
+    for name, variable in variables(model).items():
+        np.testing.assert_allclose(variables(merged)[name].get_value(), variable.get_value(), atol=1e-6)

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from jaxeval.checkpoint import (
     PARAMS,
     AdapterConfig,
+    CheckpointInfo,
     abstract_model,
     check_base,
     check_tree,
@@ -56,10 +57,9 @@ def export_checkpoint(
         raise InputError(f"{target}: is there already; remove it or choose another folder")
     info = read_checkpoint_info(source)
     check_tokenizer_files(source)
-    weights = Weights(source, adapter, info.hash)
-    dtype = np.dtype(jnp.dtype(info.dtype))
+    weights = Weights(source, adapter, info)
     tensors = [
-        Planned(to_hf(place), dtype, shape)
+        Planned(to_hf(place), weights.dtype, shape)
         for name, stacked_shape in weights.shapes.items()
         for place, shape in places(name, stacked_shape)
     ]
@@ -85,17 +85,20 @@ class Weights:
 
     Attributes:
         shapes: of every variable of the base, by dotted path.
+        dtype: of all of them, whatever the dtype they were trained in.
     """
 
-    def __init__(self, source: Path, adapter: Path | None, base: str):
+    def __init__(self, source: Path, adapter: Path | None, info: CheckpointInfo):
         config = read_config(source)
-        self.shapes = {name: tuple(leaf.shape) for name, leaf in variables(abstract_model(config)).items()}
+        stored = variables(abstract_model(config))
+        self.shapes = {name: tuple(leaf.shape) for name, leaf in stored.items()}
+        self.dtype = np.dtype(jnp.dtype(info.dtype))
         self._base = source / PARAMS
-        check_tree(self._base, variables(abstract_model(config)))
+        check_tree(self._base, stored)
         self._adapter, self._trained = AdapterConfig(lora=None), frozenset[str]()
         if adapter is not None:
             self._adapter, self._changes = read_adapter_config(adapter), adapter / PARAMS
-            check_base(adapter, self._adapter, base)
+            check_base(adapter, self._adapter, info.hash)
             trained = trained_variables(abstract_model(config, self._adapter.lora), self._adapter.trained)
             check_tree(self._changes, trained)
             self._trained = frozenset(trained)
@@ -107,21 +110,19 @@ class Weights:
             yield from value if is_stacked(name) else [value]
 
     def read(self, name: str) -> np.ndarray:
-        """One variable, with its adapter added, or itself as it was trained."""
-        if name in self._trained:
-            return read_array(self._changes, name)
-        value = read_array(self._base, name)
+        """One variable as training left it, with its low-rank adapter added."""
+        value = read_array(self._changes if name in self._trained else self._base, name)
         module, _, attribute = name.rpartition(".")
         a, b = f"{module}.lora.lora_a", f"{module}.lora.lora_b"
         if self._adapter.lora is None or attribute != "weight" or a not in self._trained:
-            return value
+            return value.astype(self.dtype, copy=False)
         down, up = read_array(self._changes, a), read_array(self._changes, b)
         scale = np.float32(self._adapter.lora.scale)
         if not is_stacked(name):
-            return (value + scale * (up @ down)).astype(value.dtype)
+            return (value + scale * (up @ down)).astype(self.dtype)
         for layer in range(len(value)):  # not all at once: float32 copies of a whole stack would be twice its size
             value[layer] = value[layer] + scale * (up[layer] @ down[layer])
-        return value
+        return value.astype(self.dtype, copy=False)
 
 
 def _split(tensors: list[Planned], shard_bytes: int) -> dict[str, list[Planned]]:
