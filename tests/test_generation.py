@@ -91,6 +91,19 @@ def test_a_row_alone_gets_what_it_gets_in_company():
     np.testing.assert_array_equal(generate(model, alone, 6)[0], together[1])
 
 
+def test_prompts_of_one_audio_token_a_clip_are_padded_on_the_left_when_expanded():
+    model = make_model()
+    frames = np.array([[20], [8]])
+    legacy = {
+        "input_ids": np.array([[1, AUDIO_ID, 2, 3], [4, AUDIO_ID, 5, 6]], np.int32),
+        "attention_mask": np.ones((2, 4), np.int32),
+        "input_features": make_batch(1)["input_features"],
+        "feature_attention_mask": (np.arange(26) < frames).astype(np.int32),
+    }
+    alone = {name: value[1:] for name, value in legacy.items()}
+    np.testing.assert_array_equal(generate(model, legacy, 6)[1], generate(model, alone, 6)[0])
+
+
 def test_features_encoded_beforehand_give_the_same_answers():
     model, batch = make_model(), make_batch()
     prepared = {name: value for name, value in batch.items() if name != "input_features"}

@@ -92,7 +92,7 @@ class Qwen2Audio(nnx.Module):
         return self.language_model(x, start, cache, dropout_key)
 
     def logits(self, hidden: jax.Array) -> jax.Array:
-        """[..., hidden] -> float32 [..., vocab]."""
+        """[..., hidden] -> float32 [..., vocab], of products in the dtype of `hidden`."""
         return project(hidden, self.lm_head[...]).astype(jnp.float32)
 
 
@@ -144,7 +144,7 @@ def expand_audio_tokens(batch: Batch, config: Qwen2AudioConfig) -> Batch:
     kept = repeats * (mask != 0)
     rows = [np.repeat(row, count) for row, count in zip(tokens, kept, strict=True)]
     width = max(map(len, rows))
-    from_left = bool((mask[:, 0] == 0).any())
+    from_left = mask[:, -1].all()  # rows that need no padding before may need it after: on the left, as in transformers
     expanded = np.full((len(rows), width), config.pad_token_id, tokens.dtype)
     expanded_mask = np.zeros((len(rows), width), mask.dtype)
     for index, row in enumerate(rows):
