@@ -24,7 +24,6 @@ def read_table(
     *,
     required: Sequence[str] = (),
     unique: Sequence[str] = (),
-    allow_empty: bool = False,
 ) -> list[Row]:
     """Read a table and check it.
 
@@ -32,7 +31,6 @@ def read_table(
         path: a `.jsonl`, `.csv` or `.parquet` file.
         required: columns that every row must fill with something other than null or an empty string.
         unique: columns whose combination may not occur twice, e.g. `("id",)`; missing ones are left out.
-        allow_empty: accept a table without rows.
 
     Raises:
         InputError: the file is missing or malformed, a column or value is missing, a key occurs twice.
@@ -49,7 +47,7 @@ def read_table(
         rows = readers[path.suffix.lower()](path)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    if not rows and not allow_empty:
+    if not rows:
         raise InputError(f"{path}: the table has no rows")
     _check(path, rows, required, unique)
     return rows

@@ -277,7 +277,8 @@ class Trainer:
         log = Log(self.out, done=progress.step, total=self.plan.total, tensorboard=config.logging.tensorboard)
         try:
             if not progress.step:
-                log.audio(self.data.train.rows[: config.logging.audio])
+                once = {row.example.id: row for row in self.data.train.rows}  # the tasks share their recordings
+                log.audio(list(once.values())[: config.logging.audio])
             with Interruption() as interruption:
                 while not progress.finished:
                     started = time.perf_counter()

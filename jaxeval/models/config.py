@@ -46,7 +46,6 @@ class TextConfig:
     num_heads: int = 32
     num_kv_heads: int = 32
     head_dim: int = 128
-    max_positions: int = 32768
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
 
@@ -60,7 +59,7 @@ class Qwen2AudioConfig:
         eos_token_ids: tokens that end an answer; pad_token_id: the token that fills rows up. The tokenizer knows them;
             `jaxeval.load_model` sets them.
         param_dtype: dtype in which the base weights are kept. Adapters are always float32.
-        dtype: dtype of activations and matrix products; norms, softmax and logits are float32 throughout.
+        dtype: dtype of activations and matrix products; norms and softmax are float32 throughout.
         attention: `"xla"` runs everywhere, `"cudnn"` needs a GPU and a 16-bit `dtype`.
         remat: recompute each decoder layer in the backward pass instead of keeping its activations.
     """
@@ -126,7 +125,6 @@ def config_from_hf(hf: Mapping[str, Any], *, source: str = "config.json", **run:
             if text.values.get("num_key_value_heads", 32) is None
             else text.integer("num_key_value_heads", 32),
             head_dim=hidden // heads if text.values.get("head_dim") is None else text.integer("head_dim", 0),
-            max_positions=text.integer("max_position_embeddings", 32768),
             rope_theta=float(rope.get("rope_theta", text.values.get("rope_theta", 10000.0))),
             rms_norm_eps=float(text.values.get("rms_norm_eps", 1e-6)),
         ),

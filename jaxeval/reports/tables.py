@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-Row = dict[str, Any]
+from jaxeval.tables import Row
 
 
 def cell(value: Any) -> str:
