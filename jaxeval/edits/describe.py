@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import sys
 import time
 import zlib
@@ -26,7 +27,7 @@ from jaxeval.audio.read import read_audio
 from jaxeval.checkpoint import load_model, read_adapter_config, read_checkpoint_info
 from jaxeval.edits.prompts import TASKS, conversation
 from jaxeval.errors import InputError
-from jaxeval.files import PartialRows, environment, write_json
+from jaxeval.files import PartialRows, environment, read_json, write_json
 from jaxeval.generation import Sampling, encode_audio, generate, model_sampling
 from jaxeval.models.qwen2_audio import Batch, Qwen2Audio
 from jaxeval.pairs.clips import SPLITS
@@ -79,8 +80,9 @@ def run(args: argparse.Namespace) -> None:
             raise InputError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     pairs = select_pairs(args.pairs, args.split)
     sampling = Sampling() if args.sampling == "greedy" else model_sampling(args.model)
-    settings = _settings(args, pairs, sampling)
+    settings = _settings(args, sampling)
     if out.exists():
+        _check_finished(out, settings)
         print(f"{out} is finished already; delete it or name another file to describe again", file=sys.stderr)
         return
     pairs = check_recordings(pairs, skip_bad=args.skip_bad)
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
     rows = PartialRows(out, settings)
     try:
         describe_all(model, processor, pairs, rows, args, sampling)
-        write_json(out.with_suffix(".run.json"), {"config": settings, "environment": environment()})
+        write_json(_record(out), {"config": settings, "environment": environment()})
         rows.finish()
     finally:
         rows.close()
@@ -108,7 +110,7 @@ def describe_all(
     """Describe the pairs that `rows` does not hold yet, reading the next recordings while the model works."""
     done = {(row["id"], row.get("system")) for row in rows.rows}
     todo = [pair for pair in pairs if (pair.id, pair.system) not in done]
-    name = args.name or _model_name(args)
+    name = _model_name(args)
     truncated = 0
     with tqdm(total=len(pairs), initial=len(done), desc="describe", unit="pair") as progress:
         for group in read_ahead(todo, args.batch):
@@ -223,25 +225,42 @@ def _problem(path: Path) -> str | None:
     return None
 
 
-def _settings(args: argparse.Namespace, pairs: Sequence[Pair], sampling: Sampling) -> dict[str, Any]:
-    """What the answers depend on; a resumed run must agree in all of it."""
+def _record(out: Path) -> Path:
+    """Where the settings behind finished captions are kept."""
+    return out.with_suffix(".run.json")
+
+
+def _check_finished(out: Path, settings: Mapping[str, Any]) -> None:
+    """Raise `InputError` if finished captions are known to come from other settings than these."""
+    found = read_json(_record(out))["config"] if _record(out).exists() else settings
+    for name, value in settings.items():
+        if found.get(name) != value:
+            raise InputError(
+                f"{out}: holds captions made with {name}={found.get(name)!r}, not {value!r}; choose another --out"
+            )
+
+
+def _settings(args: argparse.Namespace, sampling: Sampling) -> dict[str, Any]:
+    """What the rows depend on; a resumed run must agree in all of it."""
     adapter = None if args.adapter is None else dataclasses.asdict(read_adapter_config(args.adapter))
     return {
         "model": read_checkpoint_info(args.model).hash,
         "adapter": args.adapter,
         "adapter_config": adapter,
-        "pairs": args.pairs,
+        "pairs_sha256": hashlib.sha256(Path(args.pairs).read_bytes()).hexdigest(),
         "split": args.split,
-        "count": len(pairs),
         "max_new_tokens": args.max_new_tokens,
         "sampling": dataclasses.asdict(sampling),
         "seed": args.seed,
         "dtype": args.dtype,
         "skip_bad": args.skip_bad,
+        "name": _model_name(args),
     }
 
 
 def _model_name(args: argparse.Namespace) -> str:
+    if args.name:
+        return str(args.name)
     names = [Path(args.model).name]
     if args.adapter is not None:
         adapter = Path(args.adapter).resolve()

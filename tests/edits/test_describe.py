@@ -72,6 +72,13 @@ def test_a_finished_run_is_not_repeated(checkpoint, pairs, tmp_path, capsys):
     assert out.read_bytes() == before
 
 
+def test_finished_captions_are_not_taken_for_those_of_other_settings(checkpoint, pairs, tmp_path, capsys):
+    out = tmp_path / "captions.jsonl"
+    assert main(command(checkpoint, pairs, out)) == 0
+    assert main(command(checkpoint, pairs, out, "--name", "other")) == 2
+    assert "holds captions made with name='tiny', not 'other'" in capsys.readouterr().err
+
+
 def test_sampled_answers_differ_by_seed_and_not_by_run(checkpoint, pairs, tmp_path):
     seeds = {"one": "1", "again": "1", "two": "2"}
     for name, seed in seeds.items():
