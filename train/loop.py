@@ -314,8 +314,9 @@ class Trainer:
             key = jax.random.fold_in(step_key, place)
             with out_of_memory_explained(shape):
                 sums = self.steps.accumulate(state.trained, self.steps.frozen, sums, batch, key)
-        state, metrics = self.steps.update(state, sums)
-        found = jax.device_get(metrics)
+        with out_of_memory_explained(shape):  # an accelerator works behind: its errors may show only here
+            state, metrics = self.steps.update(state, sums)
+            found = jax.device_get(metrics)
         if not np.isfinite([found["loss"], found["grad_norm"]]).all():
             raise RunError(
                 f"step {step + 1}: loss {found['loss']}, gradient norm {found['grad_norm']}; examples "
@@ -439,7 +440,12 @@ def start_processes() -> None:
     """
     environ = os.environ
     if "JAX_COORDINATOR_ADDRESS" in environ:
-        count, index = int(environ["JAX_NUM_PROCESSES"]), int(environ["JAX_PROCESS_ID"])
+        try:
+            count, index = (int(environ[name]) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"))
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"JAX_COORDINATOR_ADDRESS needs JAX_NUM_PROCESSES and JAX_PROCESS_ID too ({error})"
+            ) from None
         jax.distributed.initialize(num_processes=count, process_id=index)
     elif (
         int(environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
