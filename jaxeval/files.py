@@ -7,6 +7,7 @@ Everything the project writes goes through here: `atomic_write` for a file made 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from jaxeval.errors import InputError
+from jaxeval.errors import InputError, RunError
 
 PACKAGES = (
     "jaxeval",
@@ -120,7 +121,8 @@ class PartialRows:
     """A JSON Lines file in the making: `OUT.partial` grows row by row and becomes `OUT` when finished.
 
     The first line of the partial file holds the settings of the run. Opening it again with the same settings
-    keeps the rows that are complete (a row cut by a crash is dropped); with other settings it is refused.
+    keeps the rows that are complete (a row cut by a crash is dropped); with other settings it is refused, and so it is
+    while another process has it open.
 
     Attributes:
         rows: the rows found from an earlier, interrupted run.
@@ -132,20 +134,14 @@ class PartialRows:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         header = json.dumps({"settings": settings}, ensure_ascii=False, sort_keys=True)
         self.rows: list[dict[str, Any]] = []
-        good = 0
-        if self.partial.exists():
-            with open(self.partial, "rb") as file:
-                for number, line in enumerate(file):
-                    if not line.endswith(b"\n"):
-                        break
-                    if number == 0:
-                        self._check_settings(json.loads(line), json.loads(header))
-                    else:
-                        self.rows.append(json.loads(line))
-                    good += len(line)
-        self._file = open(self.partial, "r+b" if good else "wb")  # noqa: SIM115 - closed in finish
+        self._file = open(self.partial, "a+b")  # noqa: SIM115 - closed in finish and close
+        try:
+            self._lock()
+            good = self._read(json.loads(header))
+        except BaseException:
+            self._file.close()
+            raise
         self._file.truncate(good)
-        self._file.seek(good)
         if not good:
             self._write_line(header)
 
@@ -160,7 +156,6 @@ class PartialRows:
             order: ids in the order the rows shall have; default as they were appended.
         """
         sync(self._file)
-        self._file.close()
         with open(self.partial, encoding="utf-8") as source, atomic_write(self.path) as target:
             next(source)
             if order is None:
@@ -170,10 +165,37 @@ class PartialRows:
                 by_id = {json.loads(line)["id"]: line for line in source}
                 target.writelines(by_id[key] for key in order)
         self.partial.unlink()
+        self._file.close()
 
     def close(self) -> None:
         """Leave the partial file for a later run."""
         self._file.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{self.partial}: another process is writing it") from None
+        except OSError:  # a file system without locks
+            return
+
+    def _read(self, header: dict[str, Any]) -> int:
+        """Take in the complete rows of an earlier run; returns the bytes they take, header included."""
+        good = 0
+        self._file.seek(0)
+        for number, line in enumerate(self._file):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                row = json.loads(line)
+            except ValueError:
+                raise InputError(f"{self.partial}:{number + 1}: not JSON; delete the file to start again") from None
+            if number == 0:
+                self._check_settings(row, header)
+            else:
+                self.rows.append(row)
+            good += len(line)
+        return good
 
     def _write_line(self, line: str) -> None:
         self._file.write(line.encode() + b"\n")

@@ -70,7 +70,7 @@ def build_pairs(config: BuildConfig) -> Path:
 
     Raises:
         InputError: the table, a recording or the output folder is wrong.
-        RunError: a worker process died.
+        RunError: a worker process died, or another run is at work in the folder.
     """
     out = Path(config.out)
     table = out / "pairs.jsonl"
@@ -89,6 +89,8 @@ def build_pairs(config: BuildConfig) -> Path:
         raise
     rows = PartialRows(table, settings)
     try:
+        for leftover in out.glob("audio/*/.*.flac.*"):  # of a run that was killed: `rows` is ours alone
+            leftover.unlink(missing_ok=True)
         done = {row["id"] for row in rows.rows}
         todo = [index for index in range(config.count) if pair_id(index) not in done]
         with tqdm(total=config.count, initial=len(done), desc="pairs", unit="pair") as progress:
@@ -177,7 +179,7 @@ def _settings(config: BuildConfig) -> dict[str, Any]:
 
 
 def _start_run(out: Path, config: BuildConfig, settings: dict[str, Any]) -> None:
-    """Write the run's settings, or see that the folder's earlier run had the same; clear away what a kill left."""
+    """Write the run's settings, or see that the folder's earlier run had the same."""
     if (out / "config.json").exists():
         found = read_json(out / "config.json")
         for key, value in settings.items():
@@ -188,8 +190,6 @@ def _start_run(out: Path, config: BuildConfig, settings: dict[str, Any]) -> None
     else:
         write_json(out / "environment.json", environment())
         write_json(out / "config.json", {"clips": config.clips, **settings})
-    for leftover in out.glob("audio/*/.*.flac.*"):
-        leftover.unlink(missing_ok=True)
 
 
 def _discard_run(out: Path) -> None:
