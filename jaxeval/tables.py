@@ -130,7 +130,7 @@ def _read_parquet(path: Path) -> list[Row]:
 
 
 def _check(path: Path, rows: list[Row], required: Iterable[str], unique: Sequence[str]) -> None:
-    first_seen: dict[tuple[Any, ...], int] = {}
+    first_seen: dict[tuple[str | None, ...], int] = {}
     for number, row in enumerate(rows, 1):
         for column in required:
             if column not in row:
@@ -140,15 +140,18 @@ def _check(path: Path, rows: list[Row], required: Iterable[str], unique: Sequenc
             if row[column] is None or row[column] == "":
                 raise InputError(f"{path}: row {number}: column {column!r} is empty")
         if unique:
-            key = tuple(_hashable(row.get(column)) for column in unique)
+            key = tuple(_as_key(row.get(column)) for column in unique)
             if key in first_seen:
                 named = ", ".join(f"{column} {row[column]!r}" for column in unique if row.get(column) is not None)
                 raise InputError(f"{path}: row {number}: duplicate {named}, first in row {first_seen[key]}")
             first_seen[key] = number
 
 
-def _hashable(value: Any) -> Any:
-    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
+def _as_key(value: Any) -> str | None:
+    """A value as tables join on it: 1 in one row is "1" in another, as in CSV, and an empty text is no value."""
+    if value is None or value == "":
+        return None
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else str(value)
 
 
 def _csv_cell(value: Any) -> Any:

@@ -51,6 +51,11 @@ def test_one_id_may_serve_several_systems_but_not_twice_the_same(table):
         read_pairs(table(*rows, rows[1]), need_targets=False)
 
 
+def test_a_number_and_its_text_are_one_id_and_an_empty_system_is_none(table):
+    with pytest.raises(InputError, match="row 2: duplicate id '1'"):
+        read_pairs(table(ROW | {"id": 1}, ROW | {"id": "1", "system": ""}), need_targets=False)
+
+
 @pytest.mark.parametrize(("column", "value"), [("operation", "swap"), ("split", "dev")])
 def test_an_unknown_operation_or_split_is_refused_with_what_there_is(table, column, value):
     with pytest.raises(InputError, match=rf"row 1: {column} '{value}' is none of \w+, \w+, \w+"):
