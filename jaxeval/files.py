@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -136,7 +137,7 @@ class PartialRows:
         self.rows: list[dict[str, Any]] = []
         self._file = open(self.partial, "a+b")  # noqa: SIM115 - closed in finish and close
         try:
-            self._lock()
+            _lock(self._file)
             good = self._read(json.loads(header))
         except BaseException:
             self._file.close()
@@ -171,14 +172,6 @@ class PartialRows:
         """Leave the partial file for a later run."""
         self._file.close()
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{self.partial}: another process is writing it") from None
-        except OSError:  # a file system without locks
-            return
-
     def _read(self, header: dict[str, Any]) -> int:
         """Take in the complete rows of an earlier run; returns the bytes they take, header included."""
         good = 0
@@ -209,6 +202,28 @@ class PartialRows:
                     f"{self.partial}: an interrupted run used {key}={old.get(key)!r}, this one {new.get(key)!r}; "
                     "repeat it with the old settings, delete the file, or choose another output"
                 )
+
+
+@contextlib.contextmanager
+def locked_folder(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make `path` and keep other processes that ask for it out until the block ends.
+
+    Raises:
+        RunError: another process is in it.
+    """
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "ab") as file:
+        _lock(file)
+        yield
+
+
+def folder_hash(path: str | os.PathLike[str]) -> str:
+    """SHA-256 over the names and contents of all files below a folder."""
+    folder = Path(path)
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    lines = [f"{file.relative_to(folder).as_posix()} {_file_hash(file)}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def environment() -> dict[str, Any]:
@@ -255,6 +270,21 @@ def _sync_tree(folder: Path) -> None:
             with open(os.path.join(root, name), "rb") as file:
                 os.fsync(file.fileno())
         sync_folder(Path(root))
+
+
+def _lock(file: IO[Any]) -> None:
+    """Keep a file to this process; the lock goes with the file or the process, however it ends."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"{file.name}: another process is writing here") from None
+    except OSError:  # a file system without locks
+        return
+
+
+def _file_hash(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _umask() -> int:

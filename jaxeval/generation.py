@@ -50,14 +50,15 @@ def model_sampling(folder: str | os.PathLike[str]) -> Sampling:
     """The sampling settings a checkpoint recommends in its `generation_config.json`.
 
     Raises:
-        InputError: the checkpoint has no such file, or a setting of it is no number.
+        InputError: the checkpoint has no such file, or a setting of it is no number (for `top_k`, no integer).
     """
     file = Path(folder) / "generation_config.json"
     found = read_json(file)
     values = {field.name: found.get(field.name) for field in dataclasses.fields(Sampling)}
     for name, value in values.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"{file}: {name} is {value!r}, expected a number")
+        kind, expected = (int, "an integer") if name == "top_k" else (int | float, "a number")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise InputError(f"{file}: {name} is {value!r}, expected {expected}")
     if not found.get("do_sample", False):
         values["temperature"] = 0.0
     elif values["temperature"] is None:

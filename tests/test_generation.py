@@ -175,6 +175,7 @@ def test_sampling_settings_come_from_the_checkpoint(tmp_path):
     assert model_sampling(tmp_path) == Sampling(0.7, 20, 0.5, 1.1)
     file.write_text(json.dumps({"top_k": 20}))
     assert model_sampling(tmp_path).temperature == 0
-    file.write_text(json.dumps({"top_k": "many"}))
-    with pytest.raises(InputError, match="top_k is 'many'"):
-        model_sampling(tmp_path)
+    for setting, message in [({"top_k": "many"}, "top_k is 'many'"), ({"top_k": 2.5}, "expected an integer")]:
+        file.write_text(json.dumps(setting))
+        with pytest.raises(InputError, match=message):
+            model_sampling(tmp_path)

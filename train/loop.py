@@ -36,7 +36,7 @@ from jaxeval.checkpoint import (
     write_adapter,
 )
 from jaxeval.errors import InputError, RunError
-from jaxeval.files import environment, read_json, write_json
+from jaxeval.files import environment, locked_folder, read_json, write_json
 from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
 from jaxeval.generation import generate
 from jaxeval.models.config import Qwen2AudioConfig, read_config
@@ -80,10 +80,11 @@ def train(config: TrainConfig, examples: Mapping[str, Sequence[Example]], out: P
     accumulated = config.batch // config.data.micro_batch
     plan = StepPlan(data.train.per_epoch, accumulated, config.epochs)
     optimizer, learning_rate = make_optimizer(config.optimizer, plan.total)
-    with jax.set_mesh(mesh):
+    leader = jax.process_index() == 0
+    with locked_folder(out) if leader else contextlib.nullcontext(), jax.set_mesh(mesh):
         steps, state = make_steps(model, config.trained, optimizer, len(data.train.tasks), mesh)
         del model  # its trained variables live on in the state
-        if jax.process_index() == 0:
+        if leader:
             write_json(out / "config.json", dataclasses.asdict(config))
             write_json(out / "inputs.json", inputs)
             write_json(out / "environment.json", environment())

@@ -70,16 +70,6 @@ def read_audio(path: str | os.PathLike[str], *, max_seconds: float | None = MAX_
     return soxr.resample(samples, rate, SAMPLE_RATE).astype(np.float32, copy=False)
 
 
-def check_audio(path: str | os.PathLike[str], *, max_seconds: float | None = MAX_SECONDS) -> float:
-    """Check a recording by its header alone and return its length in seconds.
-
-    Finds everything `read_audio` refuses except what only decoding shows: NaN samples and damaged or missing
-    data in a compressed file.
-    """
-    with _opened(path, max_seconds) as file:
-        return file.frames / file.samplerate
-
-
 def write_flac(path: str | os.PathLike[str], samples: np.ndarray) -> None:
     """Write [samples] of 16 kHz mono as 16-bit FLAC, whole or not at all.
 

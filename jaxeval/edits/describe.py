@@ -27,7 +27,7 @@ from jaxeval.audio.read import read_audio
 from jaxeval.checkpoint import load_model, read_adapter_config, read_checkpoint_info
 from jaxeval.edits.prompts import TASKS, conversation
 from jaxeval.errors import InputError
-from jaxeval.files import PartialRows, environment, read_json, write_json
+from jaxeval.files import PartialRows, environment, folder_hash, read_json, write_json
 from jaxeval.generation import Sampling, encode_audio, generate, model_sampling
 from jaxeval.models.qwen2_audio import Batch, Qwen2Audio
 from jaxeval.pairs.clips import SPLITS
@@ -242,11 +242,11 @@ def _check_finished(out: Path, settings: Mapping[str, Any]) -> None:
 
 def _settings(args: argparse.Namespace, sampling: Sampling) -> dict[str, Any]:
     """What the rows depend on; a resumed run must agree in all of it."""
-    adapter = None if args.adapter is None else dataclasses.asdict(read_adapter_config(args.adapter))
+    if args.adapter is not None:
+        read_adapter_config(args.adapter)  # is it one?
     return {
         "model": read_checkpoint_info(args.model).hash,
-        "adapter": args.adapter,
-        "adapter_config": adapter,
+        "adapter": None if args.adapter is None else folder_hash(args.adapter),
         "pairs_sha256": hashlib.sha256(Path(args.pairs).read_bytes()).hexdigest(),
         "split": args.split,
         "max_new_tokens": args.max_new_tokens,

@@ -52,7 +52,7 @@ class AudioEncoder(nnx.Module):
         x = jax.nn.gelu(self.conv2(x), approximate=False).transpose(0, 2, 1)  # [clips, positions, hidden]
         x = constrain(x, "batch", "length", "activation")
         x += self.embed_positions[...][: x.shape[1]].astype(x.dtype)
-        stop = conv_frames(frames)
+        stop = jnp.maximum(conv_frames(frames), 1)  # a filler clip without frames: a softmax needs something to look at
         x = scan_layers(self.layers, lambda layer, x, _: layer(x, stop), x, remat=self.config.remat)
         tokens = x.shape[1] // 2
         x = x[:, : 2 * tokens].reshape(x.shape[0], tokens, 2, -1).mean(2, dtype=jnp.float32).astype(x.dtype)

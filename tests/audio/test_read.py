@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from jaxeval.audio.read import check_audio, read_audio, write_flac
+from jaxeval.audio.read import read_audio, write_flac
 from jaxeval.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -160,19 +160,6 @@ def test_what_cannot_be_used_is_refused_by_name(tmp_path, make):
         read_audio(path)
     assert str(error.value).startswith(f"{path}: ")
     assert "\n" not in str(error.value)
-
-
-DECODED = (cut_flac, cut_mp3, not_a_number)
-
-
-@pytest.mark.parametrize("make", [make for make in REFUSED if make not in DECODED], ids=lambda make: make.__name__)
-def test_the_header_alone_shows_all_that_needs_no_decoding(tmp_path, make):
-    with pytest.raises(InputError, match=REFUSED[make]):
-        check_audio(make(tmp_path))
-
-
-def test_a_good_header_gives_the_length_in_seconds(tmp_path):
-    assert check_audio(write(tmp_path / "a.wav", NOISE[:22050])) == 0.5
 
 
 def test_exactly_thirty_seconds_pass_and_the_limit_can_be_moved(tmp_path):

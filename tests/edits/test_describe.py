@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,9 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flax import nnx
 
+import jaxeval
 from jaxeval.audio.read import write_flac
+from jaxeval.checkpoint import AdapterConfig, save_adapter
 from jaxeval.cli import main
+from jaxeval.models.lora import LoraConfig, add_lora
 from jaxeval.tables import read_table, write_table
 from tools.convert_weights.importing import import_checkpoint
 
@@ -163,3 +168,19 @@ def test_missing_columns_and_duplicate_ids_are_named(checkpoint, tmp_path, capsy
         write_table(table, rows)
         assert main(command(checkpoint, table, tmp_path / "captions.jsonl")) == 2
         assert message in capsys.readouterr().err
+
+
+def test_an_adapter_is_known_by_its_weights_wherever_it_lies(checkpoint, pairs, tmp_path, capsys):
+    """Moved, it goes on; trained anew under the same path, its captions are not mixed with the old ones."""
+    model, _ = jaxeval.load_model(checkpoint)
+    lora = LoraConfig(rank=2)
+    add_lora(model, lora, rngs=nnx.Rngs(0))
+    adapter, out = tmp_path / "adapter", tmp_path / "captions.jsonl"
+    save_adapter(adapter, model, AdapterConfig(lora))
+    assert main(command(checkpoint, pairs, out, "--adapter", str(adapter), "--name", "tuned")) == 0
+    shutil.move(adapter, tmp_path / "moved")
+    assert main(command(checkpoint, pairs, out, "--adapter", str(tmp_path / "moved"), "--name", "tuned")) == 0
+    add_lora(model, lora, rngs=nnx.Rngs(1))
+    save_adapter(adapter, model, AdapterConfig(lora))
+    assert main(command(checkpoint, pairs, out, "--adapter", str(adapter), "--name", "tuned")) == 2
+    assert "made with adapter=" in capsys.readouterr().err

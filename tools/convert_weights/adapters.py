@@ -148,9 +148,10 @@ def _to_peft(source: Path, target: Path, base: Path | None) -> str:
 def _refuse_options(config: dict[str, Any], file: Path) -> None:
     if config.get("peft_type") != "LORA":
         raise InputError(f"{file}: peft_type is {config.get('peft_type')!r}; only 'LORA' is supported")
-    for key in ("r", "lora_alpha"):
-        if not isinstance(config.get(key), int | float) or config[key] <= 0:
-            raise InputError(f"{file}: {key} is {config.get(key)!r}, expected a positive number")
+    for key, kind in {"r": int, "lora_alpha": int | float}.items():
+        value = config.get(key)
+        if isinstance(value, bool) or not isinstance(value, kind) or value <= 0:
+            raise InputError(f"{file}: {key} is {value!r}, expected a positive {'integer' if key == 'r' else 'number'}")
     unsupported = [
         f"{key} = {value!r}"
         for key, value in config.items()
