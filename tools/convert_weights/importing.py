@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -44,6 +44,8 @@ from tools.convert_weights.safetensors_files import DTYPES, Tensor, read_folder
 
 CHUNK_BYTES = 1 << 26
 """Size of the pieces an array is stored in, which is what a mesh of another shape has to read at least."""
+BLOCK_BYTES = 1 << 20
+"""Size of the pieces a tensor is hashed in."""
 UNSYNCED = {"file_io_sync": False}
 
 
@@ -107,6 +109,10 @@ class Stack:
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
+    def is_verbatim(self, array: np.ndarray | jax.Array) -> TypeGuard[np.ndarray]:
+        """Whether what was read holds the files' very bytes."""
+        return isinstance(array, np.ndarray) and all(DTYPES[tensor.dtype] == self.dtype for tensor in self.tensors)
+
     @property
     def save_args(self) -> ocp.SaveArgs:
         """How Orbax is to cut it: large stacks by layers, so that a chunk is one piece of memory."""
@@ -139,29 +145,31 @@ class Stack:
 
 
 class Digests:
-    """Hashes tensors beside the conversion, while the system still has their pages in memory.
+    """Hashes tensors beside the conversion: from the arrays that were read, or from the files where those differ.
 
     A CRC of each tensor and a SHA-256 of those: it is to notice mix-ups, and takes a quarter of the time.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, progress: tqdm[Any]):
         self._pool, self._progress = pool, progress
+        self._buffer = np.empty(BLOCK_BYTES, np.uint8)  # of the pool's one thread
         self._digests: dict[str, Future[str]] = {}
 
-    def add(self, stack: Stack, name: str) -> None:
-        """Hash the tensors of the variable called `name`."""
+    def add(self, stack: Stack, name: str, array: np.ndarray | None = None) -> None:
+        """Hash the tensors of the variable called `name`; `array` holds their very bytes, or is None."""
         for layer, tensor in enumerate(stack.tensors):
             key = to_hf(Place(name, layer if stack.stacked else None))
-            self._digests[key] = self._pool.submit(self._digest, tensor)
+            values = array[layer] if array is not None and stack.stacked else array
+            self._digests[key] = self._pool.submit(self._digest, tensor, values)
 
     def content_hash(self, dtype: np.dtype) -> str:
         """One hash of all tensors, whatever layout, order and sharding they came in, and of the dtype they became."""
         lines = [f"{key} {digest.result()}\n" for key, digest in sorted(self._digests.items())]
         return "sha256:" + hashlib.sha256("".join([f"{dtype.name}\n", *lines]).encode()).hexdigest()
 
-    def _digest(self, tensor: Tensor) -> str:
+    def _digest(self, tensor: Tensor, values: np.ndarray | None) -> str:
         checksum = 0
-        for block in tensor.blocks():
+        for block in tensor.blocks(self._buffer) if values is None else [values.reshape(-1).view(np.uint8)]:
             checksum = zlib.crc32(block.data, checksum)
             self._progress.update(len(block))
         return f"{tensor.dtype} {list(tensor.shape)} {checksum:08x}"
@@ -287,8 +295,9 @@ class _Pending:
     def read(self) -> np.ndarray | jax.Array:
         if self.stop.is_set():
             raise RunError("interrupted")
-        self.digests.add(self.stack, self.name)
-        return self.stack.read()
+        array = self.stack.read()
+        self.digests.add(self.stack, self.name, array if self.stack.is_verbatim(array) else None)
+        return array
 
 
 class _OneByOne:

@@ -24,7 +24,6 @@ DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": np.d
 """The dtypes weights may have, by their safetensors names."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_HEADER = 100_000_000  # bytes, the limit of the reference implementation
-BLOCK = 1 << 22
 
 
 class Tensor(NamedTuple):
@@ -58,10 +57,9 @@ class Tensor(NamedTuple):
         shape = (stop - start, *self.shape[1:])
         return self._replace(shape=shape, offset=self.offset + start * row, size=(stop - start) * row)
 
-    def blocks(self) -> Iterator[np.ndarray]:
-        """The tensor's bytes in pieces of a few megabytes; each is gone when the next one is taken."""
-        buffer = np.empty(min(BLOCK, self.size), np.uint8)
-        for start in range(0, self.size, BLOCK):
+    def blocks(self, buffer: np.ndarray) -> Iterator[np.ndarray]:
+        """The tensor's bytes, piece by piece, in `buffer` (uint8); each is gone when the next one is taken."""
+        for start in range(0, self.size, len(buffer)):
             block = buffer[: self.size - start]
             self._replace(offset=self.offset + start).read(block)
             yield block
