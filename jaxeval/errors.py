@@ -38,6 +38,9 @@ def exit_code(main: Callable[[], None]) -> int:
     except RunError as error:
         print(f"failed: {_one_line(error)}", file=sys.stderr)
         return 1
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        print(f"error: {_one_line(error)}", file=sys.stderr)
+        return 2
     except OSError as error:
         if error.filename is None and error.errno is None:
             raise

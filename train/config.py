@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import re
 import types
 import typing
@@ -227,14 +228,18 @@ def updated(config: TrainConfig, values: Mapping[str, Any], *, source: str) -> T
 def check(config: TrainConfig) -> None:
     """Raise `InputError` where values of the right type make no sense."""
     values = flat(config)
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{name} is {value!r}, expected a finite number")
     for name in _POSITIVE:
         if not values[name] > 0:
             raise InputError(f"{name} is {values[name]!r}, expected more than 0")
     for name in _NOT_NEGATIVE:
         if values[name] < 0:
             raise InputError(f"{name} is {values[name]!r}, expected 0 or more")
-    if not 0 <= config.lora.dropout < 1:
-        raise InputError(f"lora.dropout is {config.lora.dropout!r}, expected at least 0 and less than 1")
+    for name in ("lora.dropout", "optimizer.b1", "optimizer.b2"):
+        if not 0 <= values[name] < 1:
+            raise InputError(f"{name} is {values[name]!r}, expected at least 0 and less than 1")
     if config.batch % config.data.micro_batch:
         raise InputError(
             f"batch is {config.batch}, expected a multiple of data.micro_batch ({config.data.micro_batch})"

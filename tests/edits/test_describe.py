@@ -95,7 +95,9 @@ def test_sampled_answers_differ_by_seed_and_not_by_run(checkpoint, pairs, tmp_pa
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(checkpoint, pairs, tmp_path):
-    whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
+    many = tmp_path / "many.jsonl"  # enough of them that the run is still on its way when it is killed
+    write_table(many, [row | {"id": f"{row['id']}.{turn}"} for turn in range(12) for row in read_table(pairs)])
+    pairs, whole, killed = many, tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
     assert main(command(checkpoint, pairs, whole, "--batch", "1")) == 0
     arguments = [sys.executable, "-m", "jaxeval", *command(checkpoint, pairs, killed, "--batch", "1")]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
@@ -108,7 +110,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(checkpoint, pairs, tmp_path):
     process.wait()
     assert not killed.exists()
     with open(partial, "ab") as file:
-        file.write(b'{"id": "p4", "diff')  # a row cut in the middle
+        file.write(b'{"id": "p4.0", "diff')  # a row cut in the middle
     assert main(command(checkpoint, pairs, killed, "--batch", "1")) == 0
     assert answers(killed) == answers(whole)
 
