@@ -108,14 +108,39 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
         file.write("\n")
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read a JSON file; `InputError` names the file and the line that is wrong."""
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a file that holds one JSON object; `InputError` names the file and what is wrong."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: not JSON ({error})") from None
+    return parse_object(text, str(path))
+
+
+def parse_object(text: str, place: str) -> dict[str, Any]:
+    """Read one JSON object as people and programs write it.
+
+    Args:
+        text: the JSON.
+        place: where it comes from, for the message.
+
+    Raises:
+        InputError: it is no JSON, no object, or holds text that no file could hold again.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
+        raise InputError(f"{place}: not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: expected a JSON object, found {type(value).__name__}")
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{place}: half of a surrogate pair, which is no text") from None
+    return value
 
 
 class PartialRows:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxeval.errors import InputError
-from jaxeval.files import atomic_write
+from jaxeval.files import atomic_write, parse_object
 
 Row = dict[str, Any]
 
@@ -95,13 +95,7 @@ def _read_jsonl(path: Path) -> list[Row]:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"{path}:{number}: not JSON ({error.msg})") from None
-            if not isinstance(row, dict):
-                raise InputError(f"{path}:{number}: expected a JSON object, found {type(row).__name__}")
-            rows.append(row)
+            rows.append(parse_object(line, f"{path}:{number}"))
     return rows
 
 
@@ -109,6 +103,10 @@ def _read_csv(path: Path) -> list[Row]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
+            names = reader.fieldnames or ()
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise InputError(f"{path}:1: column {twice!r} comes twice")
             rows = []
             for row in reader:
                 if None in row:

@@ -146,6 +146,8 @@ _POSITIVE = (
     "data.shapes",
     "optimizer.learning_rate",
     "optimizer.clip_norm",
+    "optimizer.eps",
+    "lora.alpha",
     "validation.patience",
     "validation.max_new_tokens",
 )

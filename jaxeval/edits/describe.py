@@ -231,8 +231,12 @@ def _record(out: Path) -> Path:
 
 
 def _check_finished(out: Path, settings: Mapping[str, Any]) -> None:
-    """Raise `InputError` if finished captions are known to come from other settings than these."""
-    found = read_json(_record(out))["config"] if _record(out).exists() else settings
+    """Raise `InputError` unless `out` holds finished captions that were made with these settings."""
+    if not _record(out).exists():
+        raise InputError(
+            f"{out}: exists already, without the {_record(out).name} of finished captions; choose another --out"
+        )
+    found = read_json(_record(out)).get("config", {})
     for name, value in settings.items():
         if found.get(name) != value:
             raise InputError(

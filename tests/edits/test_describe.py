@@ -186,3 +186,10 @@ def test_an_adapter_is_known_by_its_weights_wherever_it_lies(checkpoint, pairs, 
     save_adapter(adapter, model, AdapterConfig(lora))
     assert main(command(checkpoint, pairs, out, "--adapter", str(adapter), "--name", "tuned")) == 2
     assert "made with adapter=" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_captions_is_never_taken_for_finished_ones(checkpoint, pairs, capsys):
+    before = pairs.read_bytes()
+    assert main(command(checkpoint, pairs, pairs)) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert pairs.read_bytes() == before

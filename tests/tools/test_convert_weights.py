@@ -234,12 +234,9 @@ LARGER = Preset(256, 8, 4, 1024, dim=512, layers=16, heads=8, kv_heads=8, ffn=20
 def test_an_import_that_is_stopped_leaves_no_checkpoint_and_the_next_one_cleans_up(tmp_path, stop):
     folder = make_checkpoint(tmp_path / "hf", preset=LARGER, texts=["Rain."])
     command = [sys.executable, "-m", "tools.convert_weights", "import", str(folder), str(tmp_path / "flax")]
-    process = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        cwd=Path(__file__).resolve().parents[2],
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=Path(__file__).resolve().parents[2])
+    signal.signal(signal.SIGINT, inherited)
     partial = tmp_path / ".flax.partial"
     deadline = time.monotonic() + 60
     while not partial.exists():  # from here on it writes; waiting for more might meet its end

@@ -44,6 +44,8 @@ def test_command_line_overrides_file_overrides_default(tmp_path: Path):
         (["--optimizer.learning_rate", "nan"], "optimizer.learning_rate is nan"),
         (["--epochs", "0"], "epochs is 0"),
         (["--lora.dropout", "1"], "lora.dropout is 1.0"),
+        (["--optimizer.eps", "-1"], "optimizer.eps is -1.0, expected more than 0"),
+        (["--lora.alpha", "0"], "lora.alpha is 0.0, expected more than 0"),
         (["--optimizer.b2", "1"], "optimizer.b2 is 1.0"),
         (["--lora.alpha", "inf"], "lora.alpha is inf, expected a finite number"),
         (["--trained", "("], "trained: '\\(' is no regular expression"),
