@@ -1,0 +1,1 @@
+"""Audio cards: their schema and their files."""
