@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def read_table(
     *,
     required: Sequence[str] = (),
     unique: Sequence[str] = (),
+    parse: Callable[[str, str], Row] = parse_object,
 ) -> list[Row]:
     """Read a table and check it.
 
@@ -31,6 +33,7 @@ def read_table(
         path: a `.jsonl`, `.csv` or `.parquet` file.
         required: columns that every row must fill with something other than null or an empty string.
         unique: columns whose combination may not occur twice, e.g. `("id",)`; missing ones are left out.
+        parse: reads a line of JSON Lines, given the line and its place.
 
     Raises:
         InputError: the file is missing or malformed, a column or value is missing, a key occurs twice.
@@ -38,7 +41,11 @@ def read_table(
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: a folder, not a table")
-    readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers: dict[str, Callable[[Path], list[Row]]] = {
+        ".jsonl": partial(_read_jsonl, parse=parse),
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+    }
     if path.suffix.lower() not in readers:
         raise InputError(f"{path}: unknown table format {path.suffix!r}; use .jsonl, .csv or .parquet")
     if not path.exists():
@@ -89,13 +96,13 @@ def audio_path(table: str | os.PathLike[str], value: str) -> Path:
     return Path(table).parent / value
 
 
-def _read_jsonl(path: Path) -> list[Row]:
+def _read_jsonl(path: Path, parse: Callable[[str, str], Row]) -> list[Row]:
     rows = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            rows.append(parse_object(line, f"{path}:{number}"))
+            rows.append(parse(line, f"{path}:{number}"))
     return rows
 
 
