@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from flax import nnx
@@ -23,6 +24,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.typing import DTypeLike
 
+from jaxeval.checksums import check_checksums, write_checksums
 from jaxeval.errors import InputError
 from jaxeval.files import read_json, whole_folder, write_json
 from jaxeval.models.config import Qwen2AudioConfig, read_config
@@ -30,6 +32,7 @@ from jaxeval.models.lora import LoraConfig, add_lora
 from jaxeval.models.qwen2_audio import Qwen2Audio
 from jaxeval.processor import Processor
 from jaxeval.sharding import make_mesh, mesh_of, state_shardings
+from jaxeval.typed import from_object
 
 PARAMS = "params"
 CHECKPOINT_FILE = "checkpoint.json"
@@ -85,12 +88,17 @@ def load_model(
         attention: see `Qwen2AudioConfig`; so for `remat`.
 
     Raises:
-        InputError: a folder is no checkpoint, lacks a file or a weight, has one too many or of another shape, or the
-            adapter belongs to another checkpoint.
+        InputError: a folder is no checkpoint, is damaged, lacks a file or a weight, has one too many or of another
+            shape, the adapter belongs to another checkpoint, or the devices cannot do what `attention` asks for.
     """
     folder = Path(path)
     info = read_checkpoint_info(folder)
     kept = info.dtype if dtype is None else dtype
+    mesh = make_mesh({}, jax.devices()[:1]) if mesh is None else mesh
+    if attention == "cudnn" and (mesh.devices.flat[0].platform != "gpu" or jnp.dtype(kept).itemsize != 2):
+        where = f"{mesh.devices.flat[0].platform} and {jnp.dtype(kept).name}"
+        raise InputError(f"attention: cudnn needs a GPU and bfloat16 or float16, this is {where}; use xla")
+    check_checksums(folder)
     processor = Processor.from_folder(folder)
     config = read_config(
         folder,
@@ -102,7 +110,6 @@ def load_model(
         pad_token_id=processor.pad_id,
     )
     model = abstract_model(config)
-    mesh = make_mesh({}, jax.devices()[:1]) if mesh is None else mesh
     values = restore_tree(folder / PARAMS, placed_shapes(model, mesh))
     for name, variable in variables(model).items():
         variable.set_value(values[name])
@@ -122,7 +129,8 @@ def read_checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
         else:
             hint = "not a converted checkpoint, or half of one"
         raise InputError(f"{folder}: {CHECKPOINT_FILE} is missing ({hint})")
-    return _from_json(CheckpointInfo, folder / CHECKPOINT_FILE)
+    file = folder / CHECKPOINT_FILE
+    return from_object(CheckpointInfo, read_json(file), str(file))
 
 
 def abstract_model(config: Qwen2AudioConfig, lora: LoraConfig | None = None) -> Qwen2Audio:
@@ -186,6 +194,7 @@ def write_adapter(path: str | os.PathLike[str], values: Mapping[str, Any], confi
     with whole_folder(path, leader=leader, barrier=lambda: multihost_utils.sync_global_devices("adapter")) as folder:
         save_tree(folder / PARAMS, values)
         if leader:
+            write_checksums(folder, PARAMS)
             write_json(folder / ADAPTER_FILE, dataclasses.asdict(config))
 
 
@@ -203,6 +212,7 @@ def load_adapter(path: str | os.PathLike[str], model: Qwen2Audio, *, base: str |
     folder = Path(path)
     config = read_adapter_config(folder)
     check_base(folder, config, base)
+    check_checksums(folder)
     if config.lora is not None:
         add_lora(model, config.lora, rngs=nnx.Rngs(0))
     trained = trained_variables(model, config.trained)
@@ -215,13 +225,10 @@ def load_adapter(path: str | os.PathLike[str], model: Qwen2Audio, *, base: str |
 def read_adapter_config(path: str | os.PathLike[str]) -> AdapterConfig:
     """Read `adapter.json` of an adapter folder."""
     file = Path(path) / ADAPTER_FILE
-    config = _from_json(AdapterConfig, file)
-    if config.lora is None:
-        return config
-    try:
-        return dataclasses.replace(config, lora=LoraConfig(**config.lora))
-    except TypeError as error:
-        raise InputError(f"{file}: lora: {error}") from None
+    config = from_object(AdapterConfig, read_json(file), str(file))
+    if config.lora is not None and config.lora.rank < 1:
+        raise InputError(f"{file}: lora: rank is {config.lora.rank}, expected at least 1")
+    return config
 
 
 def check_base(folder: Path, config: AdapterConfig, base: str | None) -> None:
@@ -306,14 +313,6 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
             node = node.setdefault(parent, {})
         node[last] = value
     return tree
-
-
-def _from_json(kind: Any, file: Path) -> Any:
-    content = read_json(file)
-    try:
-        return kind(**content)
-    except TypeError as error:
-        raise InputError(f"{file}: {error}") from None
 
 
 def _name(path: tuple[Any, ...]) -> str:

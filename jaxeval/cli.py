@@ -6,10 +6,10 @@ called, so that `--help` and light commands do not pay for jax.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 
+from jaxeval.arguments import Parser
 from jaxeval.errors import exit_code
 
 COMMANDS = {
@@ -21,8 +21,11 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code of design §8."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="jaxeval", description="Evaluate audio edits and audio captions.")
+    return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: list[str]) -> None:
+    parser = Parser(prog="jaxeval", description="Evaluate audio edits and audio captions.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     named = arguments[0] if arguments else None
     for name, (module_name, summary) in COMMANDS.items():
@@ -32,4 +35,4 @@ def main(arguments: list[str] | None = None) -> int:
             module.add_arguments(command)
             command.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
-    return exit_code(lambda: parsed.run(parsed))
+    parsed.run(parsed)

@@ -8,6 +8,7 @@ ours and keeps its traceback.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 
@@ -30,6 +31,8 @@ class RunError(Exception):
 
 def exit_code(main: Callable[[], None]) -> int:
     """Run `main` and turn what it raises into the exit code of design §8: 0 done, 1 failed, 2 wrong input."""
+    for name in ("absl", "asyncio"):  # Orbax also logs, with tracebacks, what it raises
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         main()
     except InputError as error:
@@ -46,10 +49,21 @@ def exit_code(main: Callable[[], None]) -> int:
             raise
         print(f"failed: {_one_line(error)}", file=sys.stderr)
         return 1
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"failed: out of memory ({_one_line(error)[:200]}); use smaller batches or more devices", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     return 0
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, or XLA on whatever device, has said that there is no memory left."""
+    text = str(error)
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower()
 
 
 def _one_line(error: Exception) -> str:

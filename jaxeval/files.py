@@ -101,6 +101,21 @@ def whole_folder(
     barrier()
 
 
+def check_replaceable(path: str | os.PathLike[str], command: str) -> None:
+    """Raise `InputError` unless `path` is free, empty, or an earlier result of the same command, by its `config.json`.
+
+    For commands that make their whole folder anew: nobody else's files may go with it.
+    """
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: a folder is needed here, this is a file")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    config = folder / "config.json"
+    if not config.exists() or read_json(config).get("command") != command:
+        raise InputError(f"{folder}: holds other files than results of {command!r}; choose another folder")
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all."""
     with atomic_write(path) as file:

@@ -292,11 +292,21 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def check_tokenizer_files(folder: Path) -> None:
-    """Raise `InputError` if a checkpoint folder has no tokenizer; nothing is read."""
+    """Raise `InputError` if a checkpoint folder has no tokenizer, or a damaged one."""
+    for name in FILES:
+        if name.endswith(".json") and (folder / name).exists():
+            read_json(folder / name)
     if not (folder / "tokenizer.json").exists() and not all(
         (folder / name).exists() for name in ("vocab.json", "merges.txt")
     ):
         raise InputError(f"{folder}: no tokenizer: neither tokenizer.json nor vocab.json with merges.txt is there")
+    if (folder / "tokenizer.json").exists():
+        from tokenizers import Tokenizer  # as below
+
+        try:
+            Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the Rust parser raises bare Exception on a damaged file
+            raise InputError(f"{folder / 'tokenizer.json'}: no tokenizer ({error})") from None
 
 
 def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -305,7 +315,7 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except Exception as error:  # the Rust parser raises bare Exception on a damaged file
+    except Exception as error:  # as above
         raise InputError(f"{folder}: the tokenizer cannot be read ({error})") from error
 
 

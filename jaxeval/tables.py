@@ -18,6 +18,8 @@ from jaxeval.errors import InputError
 from jaxeval.files import atomic_write, parse_object
 
 Row = dict[str, Any]
+LARGEST_CELL = 2**31 - 1
+"""Characters; the library's own limit is 131,072."""
 
 
 def read_table(
@@ -93,6 +95,8 @@ def write_table(path: str | os.PathLike[str], rows: Sequence[Row], columns: Sequ
 
 def audio_path(table: str | os.PathLike[str], value: str) -> Path:
     """An audio path as a table names it: relative to the folder of the table."""
+    if "\0" in value:
+        raise InputError(f"{table}: {value!r} is no path")
     return Path(table).parent / value
 
 
@@ -107,6 +111,7 @@ def _read_jsonl(path: Path, parse: Callable[[str, str], Row]) -> list[Row]:
 
 
 def _read_csv(path: Path) -> list[Row]:
+    csv.field_size_limit(LARGEST_CELL)
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:

@@ -25,6 +25,8 @@ from jaxeval.checkpoint import (
 from jaxeval.errors import InputError
 from jaxeval.models.lora import LoraConfig, add_lora
 from jaxeval.sharding import make_mesh, state_shardings
+from tools.convert_weights.adapters import convert_adapter
+from tools.convert_weights.exporting import export_checkpoint
 from tools.convert_weights.importing import import_checkpoint
 
 BATCH = {"input_ids": np.arange(1, 9)[None], "attention_mask": np.ones((1, 8), np.int32)}
@@ -148,7 +150,7 @@ def test_an_adapter_of_other_shapes_or_without_weights_is_refused(converted, tmp
         jaxeval.load_model(converted, adapter=tmp_path / "adapter")
     file.write_text(json.dumps(content))
     shutil.rmtree(tmp_path / "adapter" / "params")
-    with pytest.raises(InputError, match=r"params: no such folder"):
+    with pytest.raises(InputError, match=r"params/.*: no such file; the folder is incomplete"):
         jaxeval.load_model(converted, adapter=tmp_path / "adapter")
     with pytest.raises(InputError, match=r"adapter\.json: no such file"):
         jaxeval.load_model(converted, adapter=tmp_path)
@@ -167,10 +169,9 @@ def test_an_expression_that_trains_nothing_is_refused(converted, trained):
         ("config.json", r"config\.json: no such file"),
         ("tokenizer.json", r"flax: no tokenizer"),
         ("checkpoint.json", r"flax: checkpoint\.json is missing \(not a converted checkpoint, or half of one\)"),
-        ("params", r"params: no such folder; the checkpoint is incomplete"),
-        ("params/_METADATA", r"params: not a readable Orbax tree"),
-        ("params/manifest.ocdbt", r"params: "),
-        ("params/ocdbt.process_0", r"params: the Orbax tree is damaged"),
+        ("params", r"params/.*: no such file; the folder is incomplete"),
+        ("params/_METADATA", r"params/_METADATA: no such file; the folder is incomplete"),
+        ("params/lm_head/0.0", r"params/lm_head/0\.0: no such file; the folder is incomplete"),
     ],
 )
 def test_a_folder_that_lacks_something_is_refused_in_one_line(copy, missing, message):
@@ -179,6 +180,60 @@ def test_a_folder_that_lacks_something_is_refused_in_one_line(copy, missing, mes
     with pytest.raises(InputError, match=message) as caught:
         jaxeval.load_model(copy)
     assert "\n" not in str(caught.value)
+
+
+def spoil(file):
+    """Change one bit in the middle."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [spoil, lambda file: file.write_bytes(file.read_bytes()[:-1])])
+def test_damaged_weights_are_never_used(copy, tmp_path, damage, capfd):
+    damage(copy / "params" / "lm_head" / "0.0")
+    with pytest.raises(InputError, match=r"lm_head/0\.0: damaged"):
+        jaxeval.load_model(copy)
+    with pytest.raises(InputError, match=r"lm_head/0\.0: damaged"):
+        export_checkpoint(copy, tmp_path / "hf")
+    assert capfd.readouterr().err == ""  # Orbax has not come to see it
+
+
+def test_a_damaged_adapter_is_never_used(converted, tmp_path):
+    save_adapter(tmp_path / "ours", with_adapter(converted, LoraConfig(rank=2)), AdapterConfig(LoraConfig(rank=2)))
+    spoil(max((tmp_path / "ours" / "params").rglob("*"), key=lambda file: file.stat().st_size * file.is_file()))
+    for use in (
+        lambda: jaxeval.load_model(converted, adapter=tmp_path / "ours"),
+        lambda: export_checkpoint(converted, tmp_path / "hf", adapter=tmp_path / "ours"),
+        lambda: convert_adapter(tmp_path / "ours", tmp_path / "peft"),
+    ):
+        with pytest.raises(InputError, match="damaged"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("adapter.json", {"lora": {"rank": "x"}}, "lora: rank is 'x', expected a whole number"),
+        ("adapter.json", {"lora": {"rank": 0}}, "lora: rank is 0, expected at least 1"),
+        ("adapter.json", {"lora": 3}, "lora is 3, expected an object"),
+        ("adapter.json", {}, "the field 'lora' is missing"),
+        ("adapter.json", {"lora": None, "base": 7}, "base is 7, expected text"),
+        ("adapter.json", {"lora": {"alpha": 10**400}}, "lora: alpha is inf, expected a finite number"),
+        ("checkpoint.json", {"hash": "h", "dtype": "int8"}, "dtype is 'int8', expected one of float32"),
+        ("checkpoint.json", {"hash": "h", "dtype": "float32", "more": 1}, "unknown field 'more'"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_named(tmp_path, file, content, message):
+    (tmp_path / file).write_text(json.dumps(content))
+    read = read_adapter_config if file == "adapter.json" else read_checkpoint_info
+    with pytest.raises(InputError, match=f"{file}: {message}"):
+        read(tmp_path)
+
+
+def test_cudnn_attention_is_refused_where_there_is_no_gpu(converted):
+    with pytest.raises(InputError, match="attention: cudnn needs a GPU and bfloat16 or float16, this is cpu"):
+        jaxeval.load_model(converted, attention="cudnn")
 
 
 def test_what_is_no_checkpoint_at_all_is_told_apart(tiny_checkpoint, tmp_path):
@@ -203,6 +258,7 @@ def test_missing_and_unexpected_weights_are_named(copy):
     values = {name: variable.get_value() for name, variable in variables(model).items()}
     values["lm_tail"] = values.pop("lm_head")
     shutil.rmtree(copy / "params")
+    (copy / "checksums.json").unlink()
     save_tree(copy / "params", values)
     with pytest.raises(InputError, match="lm_head is missing; lm_tail is unexpected"):
         jaxeval.load_model(copy)

@@ -270,7 +270,7 @@ def move_audio_token(folder: Path) -> None:
     [
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer"),
         (lambda folder: (folder / "config.json").unlink(), "config.json: no such file"),
-        (break_tokenizer, "the tokenizer cannot be read"),
+        (break_tokenizer, r"tokenizer\.json: not JSON"),
         (rename_audio_token, r"lacks <\|AUDIO\|>"),
         (move_audio_token, "audio_token_index is 7"),
     ],

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 import re
-import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from jaxeval.arguments import LARGEST_SEED, Parser, path
 from jaxeval.checkpoint import LORA_VARIABLES
 from jaxeval.errors import InputError
 from jaxeval.files import read_json
 from jaxeval.models.lora import LoraConfig
+from jaxeval.typed import convert
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,25 +181,24 @@ def parse_command_line(
         InputError: a field is unknown or its value is of the wrong type or out of range.
     """
     fields = "\n".join(f"  --{name} {value!r}" for name, value in flat(defaults).items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m {program}",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"fields and their defaults (train/config.py explains them):\n{fields}",
     )
-    parser.add_argument("--model", metavar="CKPT", help="the converted checkpoint to start from")
-    parser.add_argument(f"--{table}", metavar="FILE", dest="table", help=f"the table of {table}")
-    parser.add_argument("--out", metavar="RUN", required=True, help="the run folder; run again to resume")
-    parser.add_argument("--config", metavar="FILE", help="JSON file with fields that differ from the defaults")
+    parser.add_argument("--model", metavar="CKPT", type=path, help="the converted checkpoint to start from")
+    parser.add_argument(f"--{table}", metavar="FILE", dest="table", type=path, help=f"the table of {table}")
+    parser.add_argument("--out", metavar="RUN", required=True, type=path, help="the run folder; run again to resume")
+    parser.add_argument(
+        "--config", metavar="FILE", type=path, help="JSON file with fields that differ from the defaults"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="count and skip bad rows instead of stopping")
     known, rest = parser.parse_known_args(arguments)
 
     config = defaults
     if known.config is not None:
-        values = read_json(known.config)
-        if not isinstance(values, dict):
-            raise InputError(f"{known.config}: expected a JSON object")
-        config = updated(config, _flat_json(values), source=known.config)
+        config = updated(config, _flat_json(read_json(known.config)), source=known.config)
     typed = dict(_pairs(rest))
     for name, value in (("model", known.model), ("data.path", known.table)):
         if value is not None:
@@ -230,9 +229,6 @@ def updated(config: TrainConfig, values: Mapping[str, Any], *, source: str) -> T
 def check(config: TrainConfig) -> None:
     """Raise `InputError` where values of the right type make no sense."""
     values = flat(config)
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{name} is {value!r}, expected a finite number")
     for name in _POSITIVE:
         if not values[name] > 0:
             raise InputError(f"{name} is {values[name]!r}, expected more than 0")
@@ -242,6 +238,8 @@ def check(config: TrainConfig) -> None:
     for name in ("lora.dropout", "optimizer.b1", "optimizer.b2"):
         if not 0 <= values[name] < 1:
             raise InputError(f"{name} is {values[name]!r}, expected at least 0 and less than 1")
+    if config.seed > LARGEST_SEED:
+        raise InputError(f"seed is {config.seed}, expected at most {LARGEST_SEED}")
     if config.batch % config.data.micro_batch:
         raise InputError(
             f"batch is {config.batch}, expected a multiple of data.micro_batch ({config.data.micro_batch})"
@@ -301,33 +299,5 @@ def _replace(config: Any, values: Mapping[str, Any], source: str, prefix: str) -
         if dataclasses.is_dataclass(old):
             changes[field.name] = _replace(old, values, source, f"{name}.")
         elif name in values:
-            changes[field.name] = _convert(values[name], kinds[field.name], f"{source}: {name}")
+            changes[field.name] = convert(values[name], kinds[field.name], f"{source}: {name}")
     return dataclasses.replace(config, **changes)
-
-
-def _convert(value: Any, kind: Any, name: str) -> Any:
-    """A JSON value, or its text on a command line, as `kind`."""
-    if types.NoneType in typing.get_args(kind):
-        if value is None or value == "none":
-            return None
-        kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
-    if typing.get_origin(kind) is Literal:
-        choices = typing.get_args(kind)
-        if value not in choices:
-            raise InputError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
-        return value
-    if kind is bool and isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if kind in (int, float) and isinstance(value, str):
-        try:
-            return kind(value)
-        except ValueError:
-            raise InputError(f"{name} is {value!r}, expected {_NAMES[kind]}") from None
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
-        raise InputError(f"{name} is {value!r}, expected {_NAMES[kind]}")
-    return value
-
-
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

@@ -35,7 +35,7 @@ from jaxeval.checkpoint import (
     variables,
     write_adapter,
 )
-from jaxeval.errors import InputError, RunError
+from jaxeval.errors import InputError, RunError, is_out_of_memory
 from jaxeval.files import environment, locked_folder, read_json, write_json
 from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
 from jaxeval.generation import generate
@@ -399,7 +399,7 @@ def out_of_memory_explained(shape: Shape) -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise RunError(
             f"the device is out of memory at {shape}; lower data.micro_batch, set remat, or use more devices"

@@ -102,9 +102,9 @@ def _opened(path: str | os.PathLike[str], max_seconds: float | None) -> Iterator
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"{path}: a folder, not an audio file")
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder, not an audio file")
         with open(path, "rb") as file:
             if not file.read(1):
                 raise InputError(f"{path}: an empty file")

@@ -18,9 +18,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+from jaxeval import arguments
 from jaxeval.captions.metrics import METRICS, caption_metrics
 from jaxeval.errors import InputError
-from jaxeval.files import atomic_write, environment, write_json
+from jaxeval.files import check_replaceable, environment, whole_folder, write_json
 from jaxeval.reports.figures import figure_bytes, score_bars
 from jaxeval.reports.page import Answer, Item, Prediction, select, write_page
 from jaxeval.reports.tables import markdown_table, text_table
@@ -71,17 +72,26 @@ class Joined:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
     parser.add_argument(
-        "--candidates", nargs="+", required=True, metavar="FILE", help="tables of `describe`, one a model"
+        "--candidates",
+        nargs="+",
+        required=True,
+        type=arguments.path,
+        metavar="FILE",
+        help="tables of `describe`, one a model",
     )
     parser.add_argument(
-        "--references", required=True, metavar="FILE", help="table with a text or a list of texts in each column"
+        "--references",
+        required=True,
+        type=arguments.path,
+        metavar="FILE",
+        help="table of texts or lists of texts",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the results")
+    parser.add_argument("--out", required=True, type=arguments.path, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--columns", nargs="+", metavar="NAME", help=f"text columns to score (default: {' and '.join(TASKS)})"
     )
     parser.add_argument(
-        "--page-items", type=_positive, default=50, metavar="N", help="items on the page, at most (default 50)"
+        "--page-items", type=arguments.positive, default=50, metavar="N", help="items on the page, at most (default 50)"
     )
     parser.add_argument(
         "--note", action="append", default=[], metavar="TEXT", help="a remark on top of the page; may be repeated"
@@ -93,39 +103,34 @@ def run(args: argparse.Namespace) -> None:
     joined = join(args.candidates, args.references, args.columns)
     summary, item_rows, items = score(joined, args.references)
     coverage = _coverage(joined)
-    out = Path(args.out)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: --out needs a folder, this is a file")
+    check_replaceable(args.out, "metrics")
 
     columns = ["model", "task", "items", "truncated", *METRICS]
     figure = score_bars(summary, METRICS)
     chosen, shown = select(items, args.page_items)
-    write_json(
-        out / "config.json",
-        {"command": "metrics", **{name: value for name, value in vars(args).items() if name in _SETTINGS}},
-    )
-    write_json(out / "environment.json", environment())
-    write_table(out / "items.jsonl", item_rows)
-    write_json(out / "summary.json", {"coverage": coverage, "notes": args.note, "scores": summary})
-    write_table(out / "summary.csv", summary, columns)
-    with atomic_write(out / "summary.md") as file:
-        file.write(f"{markdown_table(summary, columns)}\n{coverage}\n")
-    for kind in ("png", "svg"):
-        with atomic_write(out / f"scores.{kind}", "wb") as file:
-            file.write(figure_bytes(figure, kind))
-    write_page(
-        out / "report.html",
-        title="Predicted captions against references",
-        summary=summary,
-        columns=columns,
-        metrics=METRICS,
-        items=tqdm(chosen, desc="page", unit="item", leave=False),
-        shown=f"{coverage} {shown}",
-        score_name="mean ROUGE-L over tasks and models",
-        notes=args.note,
-    )
+    with whole_folder(args.out) as out:
+        settings = {name: value for name, value in vars(args).items() if name in _SETTINGS}
+        write_json(out / "config.json", {"command": "metrics", **settings})
+        write_json(out / "environment.json", environment())
+        write_table(out / "items.jsonl", item_rows)
+        write_json(out / "summary.json", {"coverage": coverage, "notes": args.note, "scores": summary})
+        write_table(out / "summary.csv", summary, columns)
+        (out / "summary.md").write_text(f"{markdown_table(summary, columns)}\n{coverage}\n", encoding="utf-8")
+        for kind in ("png", "svg"):
+            (out / f"scores.{kind}").write_bytes(figure_bytes(figure, kind))
+        write_page(
+            out / "report.html",
+            title="Predicted captions against references",
+            summary=summary,
+            columns=columns,
+            metrics=METRICS,
+            items=tqdm(chosen, desc="page", unit="item", leave=False),
+            shown=f"{coverage} {shown}",
+            score_name="mean ROUGE-L over tasks and models",
+            notes=args.note,
+        )
     print(text_table(summary, columns))
-    print(f"\n{coverage}\nreport: {out / 'report.html'}")
+    print(f"\n{coverage}\nreport: {Path(args.out) / 'report.html'}")
 
 
 _SETTINGS = ("candidates", "references", "out", "columns", "page_items", "note")
@@ -237,8 +242,8 @@ def _coverage(joined: Joined) -> str:
     unpredicted = len(joined.unpredicted)
     if not unpredicted:
         return "Every reference has a prediction."
-    splits = Counter(row.get("split") for row in joined.predicted)
-    total = splits + Counter(row.get("split") for row in joined.unpredicted)
+    splits = Counter(str(row.get("split") or "") for row in joined.predicted)
+    total = splits + Counter(str(row.get("split") or "") for row in joined.unpredicted)
     named = [f"{split} {splits[split]} of {count}" for split, count in total.items() if split]
     by_split = f" By split: {', '.join(named)}." if named else ""
     return f"{unpredicted} of the {sum(total.values())} references have no prediction and are left out.{by_split}"
@@ -316,10 +321,3 @@ def _texts(path: str, key: Key, column: str, row: Row) -> list[str]:
 
 def _truncated(row: Row) -> bool:
     return str(row.get("truncated")).lower() in ("true", "1")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not a positive number")
-    return value

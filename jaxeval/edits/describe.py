@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from jaxeval import arguments
 from jaxeval.audio.read import read_audio
 from jaxeval.checkpoint import load_model, read_adapter_config, read_checkpoint_info
 from jaxeval.edits.prompts import TASKS, conversation
@@ -52,17 +53,31 @@ class Group:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--model", required=True, metavar="CKPT", help="converted checkpoint folder")
-    parser.add_argument("--adapter", metavar="DIR", help="adapter of a training run, e.g. RUN/adapter")
-    parser.add_argument("--pairs", required=True, metavar="FILE", help="table with id, original_audio, edited_audio")
-    parser.add_argument("--out", required=True, metavar="FILE", help="captions, one JSON line a pair")
+    parser.add_argument(
+        "--model", required=True, type=arguments.path, metavar="CKPT", help="converted checkpoint folder"
+    )
+    parser.add_argument(
+        "--adapter", type=arguments.path, metavar="DIR", help="adapter of a training run, e.g. RUN/adapter"
+    )
+    parser.add_argument(
+        "--pairs",
+        required=True,
+        type=arguments.path,
+        metavar="FILE",
+        help="table with id, original_audio, edited_audio",
+    )
+    parser.add_argument(
+        "--out", required=True, type=arguments.path, metavar="FILE", help="captions, one JSON line a pair"
+    )
     parser.add_argument("--split", choices=SPLITS, help="describe only the pairs of this split")
-    parser.add_argument("--batch", type=int, default=8, help="pairs at a time (default %(default)s)")
-    parser.add_argument("--max-new-tokens", type=int, default=128, help="longest answer (default %(default)s)")
+    parser.add_argument("--batch", type=arguments.positive, default=8, help="pairs at a time (default %(default)s)")
+    parser.add_argument(
+        "--max-new-tokens", type=arguments.positive, default=128, help="longest answer (default %(default)s)"
+    )
     parser.add_argument(
         "--sampling", choices=("greedy", "model"), default="greedy", help="greedy, or as the checkpoint recommends"
     )
-    parser.add_argument("--seed", type=int, default=0, help="for --sampling model (default %(default)s)")
+    parser.add_argument("--seed", type=arguments.seed, default=0, help="for --sampling model (default %(default)s)")
     parser.add_argument("--mesh", default="fsdp=1", help="devices, e.g. data=2,fsdp=2,tensor=1 (default one device)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: as the checkpoint is stored")
     parser.add_argument("--attention", choices=("xla", "cudnn"), default="xla", help="default %(default)s")
@@ -75,9 +90,6 @@ def run(args: argparse.Namespace) -> None:
     out = Path(args.out)
     if out.suffix != ".jsonl":
         raise InputError(f"--out {out}: the captions are JSON Lines; name a file that ends in .jsonl")
-    for name in ("batch", "max_new_tokens"):
-        if getattr(args, name) < 1:
-            raise InputError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     pairs = select_pairs(args.pairs, args.split)
     sampling = Sampling() if args.sampling == "greedy" else model_sampling(args.model)
     settings = _settings(args, sampling)

@@ -28,7 +28,7 @@ from jaxeval.pairs.mix import Source, mix, prepare
 from jaxeval.pairs.recipe import Recipe, draw_recipe
 from jaxeval.pairs.texts import difference, scene_caption
 from jaxeval.pairs.workers import unordered_map
-from jaxeval.tables import Row, read_table
+from jaxeval.tables import Row, audio_path, read_table
 
 FOLDER_SIZE = 500
 """Pairs whose audio shares a folder: a thousand files."""
@@ -79,6 +79,7 @@ def build_pairs(config: BuildConfig) -> Path:
     settings = _settings(config)
     _start_run(out, config, settings)
     if table.exists():
+        _check_audio(table)
         print(f"{table} is already finished", file=sys.stderr)
         return table
     try:
@@ -190,6 +191,16 @@ def _start_run(out: Path, config: BuildConfig, settings: dict[str, Any]) -> None
     else:
         write_json(out / "environment.json", environment())
         write_json(out / "config.json", {"clips": config.clips, **settings})
+
+
+def _check_audio(table: Path) -> None:
+    """Raise `InputError` where a finished run has lost recordings."""
+    names = [str(row[side]) for row in read_table(table) for side in ("original_audio", "edited_audio")]
+    lost = [name for name in names if not audio_path(table, name).exists()]
+    if lost:
+        raise InputError(
+            f"{table}: {len(lost)} of {len(names)} recordings are gone, such as {lost[0]}; choose another --out"
+        )
 
 
 def _discard_run(out: Path) -> None:

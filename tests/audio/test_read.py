@@ -82,6 +82,10 @@ def a_folder(folder: Path) -> Path:
     return folder
 
 
+def a_name_too_long(folder: Path) -> Path:
+    return folder / ("x" * 5000)
+
+
 def no_bytes(folder: Path) -> Path:
     (folder / "a.wav").touch()
     return folder / "a.wav"
@@ -138,6 +142,7 @@ def too_long(folder: Path) -> Path:
 REFUSED = {
     missing: "no such file",
     a_folder: "a folder",
+    a_name_too_long: "cannot be read",
     no_bytes: "an empty file",
     text: "not a readable audio file",
     headerless: "not a readable audio file",

@@ -91,6 +91,32 @@ def test_a_run_folder_holds_scores_tables_figures_and_the_page(folder, capsys):
     assert "It starts untrained." in page
 
 
+def test_a_second_run_replaces_the_first_as_a_whole_and_nothing_else(folder, capsys, monkeypatch):
+    assert metrics(folder, [prediction("p0")]) == 0
+    out = folder / "out"
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device", "report.html")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxeval.captions.command.write_page", fail)
+        assert metrics(folder, [prediction("p0"), prediction("p1")]) == 1
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    assert metrics(folder, [prediction("p0"), prediction("p1")]) == 0
+    assert len(read_table(out / "items.jsonl")) == 2
+    (out / "config.json").unlink()
+    capsys.readouterr()
+    assert metrics(folder, [prediction("p0")]) == 2
+    assert "out: holds other files than results of 'metrics'" in capsys.readouterr().err
+
+
+def test_a_split_that_is_no_text_is_shown_and_not_a_crash(folder, capsys):
+    write_table(folder / "pairs.jsonl", [REFERENCES[0], REFERENCES[1] | {"split": [1]}])
+    assert metrics(folder, [prediction("p0")]) == 0
+    assert "[1] 0 of 1" in capsys.readouterr().out
+
+
 def test_two_candidate_files_stand_side_by_side(folder):
     worse = [prediction("p0", difference="", model="base"), prediction("p1", difference="", model="base")]
     better = [prediction("p1", model="tuned"), prediction("p0", model="tuned")]

@@ -214,6 +214,20 @@ def test_a_folder_without_tokenizer_or_config_is_refused_before_any_work(folder,
     assert str(folder) in problems_of(folder, tmp_path)[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokenizer.json", "{}", "tokenizer.json: no tokenizer"),
+        ("tokenizer.json", "{", "tokenizer.json: not JSON"),
+        ("tokenizer_config.json", "[]", "tokenizer_config.json: expected a JSON object"),
+        ("generation_config.json", "", "generation_config.json: not JSON"),
+    ],
+)
+def test_a_damaged_file_beside_the_weights_is_refused_before_any_work(folder, tmp_path, name, content, message):
+    (folder / name).write_text(content)
+    assert message in problems_of(folder, tmp_path)[0]
+
+
 def test_a_finished_target_is_left_alone_and_another_is_refused(folder, tmp_path):
     import_checkpoint(folder, tmp_path / "flax")
     before = (tmp_path / "flax").stat().st_ino

@@ -42,6 +42,8 @@ def test_command_line_overrides_file_overrides_default(tmp_path: Path):
         (["--remat", "maybe"], "remat is 'maybe', expected true or false"),
         (["--optimizer.schedule", "linear"], "optimizer.schedule is 'linear', expected one of constant, cosine"),
         (["--optimizer.learning_rate", "nan"], "optimizer.learning_rate is nan"),
+        (["--seed", str(2**32)], "seed is 4294967296, expected at most"),
+        (["--out", ""], "argument --out: '' is no path"),
         (["--epochs", "0"], "epochs is 0"),
         (["--lora.dropout", "1"], "lora.dropout is 1.0"),
         (["--optimizer.eps", "-1"], "optimizer.eps is -1.0, expected more than 0"),

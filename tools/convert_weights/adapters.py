@@ -22,6 +22,7 @@ from jaxeval.checkpoint import (
     tree_shapes,
     write_adapter,
 )
+from jaxeval.checksums import check_checksums
 from jaxeval.errors import InputError
 from jaxeval.files import read_json, whole_folder, write_json
 from jaxeval.models.config import read_config
@@ -104,6 +105,7 @@ def _from_peft(source: Path, target: Path, base: Path | None) -> str:
 def _to_peft(source: Path, target: Path, base: Path | None) -> str:
     config = read_adapter_config(source)
     lora = config.lora
+    check_checksums(source)
     shapes = tree_shapes(source / PARAMS)
     if lora is None or any(".lora.lora_" not in name for name in shapes):
         raise InputError(

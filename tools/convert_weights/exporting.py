@@ -26,6 +26,7 @@ from jaxeval.checkpoint import (
     trained_variables,
     variables,
 )
+from jaxeval.checksums import check_checksums
 from jaxeval.errors import InputError
 from jaxeval.files import read_json, whole_folder, write_json
 from jaxeval.models.config import checkpoint_dtype, read_config
@@ -93,12 +94,14 @@ class Weights:
         stored = variables(abstract_model(config))
         self.shapes = {name: tuple(leaf.shape) for name, leaf in stored.items()}
         self.dtype = np.dtype(jnp.dtype(info.dtype))
+        check_checksums(source)
         self._base = source / PARAMS
         check_tree(self._base, stored)
         self._adapter, self._trained = AdapterConfig(lora=None), frozenset[str]()
         if adapter is not None:
             self._adapter, self._changes = read_adapter_config(adapter), adapter / PARAMS
             check_base(adapter, self._adapter, info.hash)
+            check_checksums(adapter)
             trained = trained_variables(abstract_model(config, self._adapter.lora), self._adapter.trained)
             check_tree(self._changes, trained)
             self._trained = frozenset(trained)

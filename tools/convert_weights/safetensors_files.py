@@ -23,6 +23,8 @@ from jaxeval.files import read_json
 DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": np.dtype(ml_dtypes.bfloat16)}
 """The dtypes weights may have, by their safetensors names."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+BLOCK_BYTES = 1 << 20
+"""Size of the pieces a tensor is read in."""
 MAX_HEADER = 100_000_000  # bytes, the limit of the reference implementation
 
 
@@ -57,12 +59,22 @@ class Tensor(NamedTuple):
         shape = (stop - start, *self.shape[1:])
         return self._replace(shape=shape, offset=self.offset + start * row, size=(stop - start) * row)
 
-    def blocks(self, buffer: np.ndarray) -> Iterator[np.ndarray]:
-        """The tensor's bytes, piece by piece, in `buffer` (uint8); each is gone when the next one is taken."""
-        for start in range(0, self.size, len(buffer)):
-            block = buffer[: self.size - start]
-            self._replace(offset=self.offset + start).read(block)
-            yield block
+    def blocks(self, dtype: np.dtype, multiple: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The tensor a few rows at a time: the index of the first, and the values, which are gone with the next ones.
+
+        Args:
+            dtype: of the values, as NumPy has it.
+            multiple: no piece reaches over a multiple of this many rows.
+        """
+        count = self.shape[0]
+        buffer = np.empty((max(1, min(multiple, count * BLOCK_BYTES // max(1, self.size))), *self.shape[1:]), dtype)
+        start = 0
+        while start < count:
+            stop = min(start + len(buffer), count, (start // multiple + 1) * multiple)
+            rows = buffer[: stop - start]
+            self.rows(start, stop).read(rows)
+            yield start, rows
+            start = stop
 
 
 def read_folder(folder: Path) -> list[Tensor]:
