@@ -1,6 +1,7 @@
 """Recordings in and out: any file libsndfile reads becomes 16 kHz mono float32; 16 kHz FLAC goes out.
 
-The first step of every path through the project. Nothing here imports jax, because the data loader's and the
+The first step of every path through the project: `read_audio` is what a model hears, `read_channels`, which leaves rate,
+channels and length as they are, what is measured. Nothing here imports jax, because the data loader's and the
 pair builder's worker processes read audio with it. What cannot be used is refused with one line that names
 the file, instead of becoming a silent cut, a NaN or an empty prompt further on:
 
@@ -15,7 +16,7 @@ the file, instead of becoming a silent cut, a NaN or an empty prompt further on:
 | a header without samples | refused |
 | cut short: the header promises more than the data holds, or the decoder stops early | refused |
 | NaN or infinite samples | refused, with their number |
-| 320 samples (20 ms) or less at 16 kHz: no audio token | refused |
+| 320 samples (20 ms) or less at 16 kHz: no audio token | refused by `read_audio` |
 | longer than `max_seconds` (default 30 s, the encoder's window) | refused, never cut |
 """
 
@@ -55,6 +56,23 @@ def read_audio(path: str | os.PathLike[str], *, max_seconds: float | None = MAX_
     Raises:
         InputError: the file cannot be used; see the table above.
     """
+    channels, rate = read_channels(path, max_seconds=max_seconds)
+    if round(len(channels) / rate * SAMPLE_RATE) < MIN_SAMPLES:
+        seconds = len(channels) / rate
+        raise InputError(f"{path}: {seconds:.3f} s is too short; one audio token takes more than 0.020 s")
+    return soxr.resample(channels.mean(axis=1), rate, SAMPLE_RATE).astype(np.float32, copy=False)
+
+
+def read_channels(path: str | os.PathLike[str], *, max_seconds: float | None) -> tuple[np.ndarray, int]:
+    """Read a recording as it is: float32 [samples, channels], of any length, and its sample rate in Hz.
+
+    Args:
+        path: any audio file libsndfile reads.
+        max_seconds: refuse longer recordings; None for no limit.
+
+    Raises:
+        InputError: the file cannot be used; see the table above.
+    """
     with _opened(path, max_seconds) as file:
         try:
             channels = file.read(dtype="float32", always_2d=True)
@@ -63,11 +81,10 @@ def read_audio(path: str | os.PathLike[str], *, max_seconds: float | None = MAX_
         if len(channels) < file.frames:
             raise InputError(f"{path}: cut short: {len(channels)} of {file.frames} samples are there")
         rate = file.samplerate
-    samples = channels.mean(axis=1)
-    unusable = int(np.count_nonzero(~np.isfinite(samples)))
+    unusable = int(np.count_nonzero(~np.isfinite(channels).all(axis=1)))
     if unusable:
-        raise InputError(f"{path}: {unusable} of {len(samples)} samples are NaN or infinite")
-    return soxr.resample(samples, rate, SAMPLE_RATE).astype(np.float32, copy=False)
+        raise InputError(f"{path}: {unusable} of {len(channels)} samples are NaN or infinite")
+    return channels, rate
 
 
 def write_flac(path: str | os.PathLike[str], samples: np.ndarray) -> None:
@@ -124,8 +141,6 @@ def _check_header(path: Path, file: soundfile.SoundFile, max_seconds: float | No
     if file.frames == 0:
         raise InputError(f"{path}: no samples")
     seconds = file.frames / file.samplerate
-    if round(seconds * SAMPLE_RATE) < MIN_SAMPLES:
-        raise InputError(f"{path}: {seconds:.3f} s is too short; one audio token takes more than 0.020 s")
     if max_seconds is not None and seconds > max_seconds:
         raise InputError(f"{path}: {seconds:.2f} s long, over the limit of {max_seconds:g} s")
 
