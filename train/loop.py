@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import math
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +19,6 @@ import grain
 import jax
 import numpy as np
 from flax import nnx
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from jaxeval.audio.lengths import HOP, SAMPLE_RATE
@@ -35,18 +31,19 @@ from jaxeval.checkpoint import (
     variables,
     write_adapter,
 )
-from jaxeval.errors import InputError, RunError, is_out_of_memory
+from jaxeval.errors import RunError, is_out_of_memory
 from jaxeval.files import environment, locked_folder, read_json, write_json
 from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
 from jaxeval.generation import generate
-from jaxeval.models.config import Qwen2AudioConfig, read_config
 from jaxeval.models.lora import add_lora
 from jaxeval.models.qwen2_audio import Qwen2Audio
 from jaxeval.processor import Processor
 from jaxeval.sharding import batch_sharding, make_mesh, parse_mesh
 from train.config import TrainConfig, check_resumable
-from train.data import Example, MicroBatches, Row, Shape, check_examples, iterate, plan_shapes
+from train.data import Example, MicroBatches, Row, Shape, iterate
 from train.log import Log
+from train.prepare import Data, check_inputs, prepare_data, row_flops
+from train.processes import Interruption
 from train.state import Checkpoints, Progress
 from train.step import Steps, TrainState, make_optimizer, make_steps
 
@@ -118,98 +115,6 @@ class StepPlan:
         return range(
             epoch * self.per_epoch + first, epoch * self.per_epoch + min(first + self.accumulated, self.per_epoch)
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class Data:
-    """The micro batches of both splits, and the rows that were left out."""
-
-    train: MicroBatches
-    validation: MicroBatches | None
-    bad: list[str]
-
-    @property
-    def clips(self) -> int:
-        """Recordings of a row."""
-        return len(self.train.rows[0].frames)
-
-    def describe(self) -> dict[str, Any]:
-        """Content of `inputs.json`: what the run learns from, with a fingerprint of it."""
-        validation = [] if self.validation is None else self.validation.rows
-        digest = hashlib.sha256()
-        for row in (*self.train.rows, *validation):
-            digest.update(repr((row.example.id, row.example.task, row.frames, row.ids.tolist())).encode())
-        return {
-            "examples": digest.hexdigest(),
-            "train": len(self.train.rows),
-            "validation": len(validation),
-            "skipped": self.bad,
-            "shapes": [shape._asdict() for shape in self.train.shapes],
-        }
-
-
-def prepare_data(config: TrainConfig, examples: Mapping[str, Sequence[Example]], mesh: Mesh) -> Data:
-    """Check all examples and plan the shapes of both splits together.
-
-    Raises:
-        InputError: a row is bad, a split that is needed is empty, or the micro batch does not fit the mesh.
-    """
-    rows = config.data.micro_batch
-    parts = mesh.shape["data"] * mesh.shape["fsdp"]
-    if rows % parts:
-        raise InputError(f"data.micro_batch is {rows}, expected a multiple of data×fsdp of the mesh ({parts})")
-    needed = ("train", "validation") if config.validation.every else ("train",)
-    for split in needed:
-        if not examples[split]:
-            hint = " (--validation.every 0 trains without)" if split == "validation" else ""
-            raise InputError(f"{config.data.path}: no rows with split {split!r}{hint}")
-    processor, model_config = Processor.from_folder(config.model), read_config(config.model)
-    everything = [example for split in needed for example in examples[split]]
-    settings = config.data
-    good, bad = check_examples(
-        everything, processor, max_length=settings.max_length, workers=settings.workers, skip_bad=settings.skip_bad
-    )
-    chosen = plan_shapes(
-        [row.needs(settings.max_length) for row in good],
-        limit=settings.shapes,
-        micro_batch=rows,
-        cost=lambda shape: row_flops(lora_step_flops, model_config, shape, len(everything[0].audio), lora_params=0),
-    )
-    tasks = list(dict.fromkeys(example.task for example in everything))
-
-    def batches(split: str, **order: Any) -> MicroBatches:
-        members = {id(example) for example in examples[split]}
-        mine = [row for row in good if id(row.example) in members]
-        if not mine:
-            raise InputError(f"{config.data.path}: no usable rows with split {split!r}")
-        shapes = [chosen[row.needs(settings.max_length)] for row in mine]
-        local = local_rows(mesh, rows)
-        return MicroBatches(mine, shapes, processor, tasks=tasks, micro_batch=rows, local=local, **order)
-
-    train_part = batches("train", seed=config.seed, epochs=config.epochs)
-    return Data(train_part, batches("validation", seed=None) if config.validation.every else None, bad)
-
-
-def check_inputs(file: Path, inputs: Mapping[str, Any]) -> None:
-    """Raise `InputError` if a run that began with other examples or another model is to be resumed."""
-    if not file.exists():
-        return
-    found = read_json(file)
-    for name, what in (("base", "another checkpoint (--model)"), ("examples", "other examples or recordings")):
-        if found.get(name) != inputs[name]:
-            raise InputError(f"{file}: this run was started with {what}; give it the old ones, or choose another --out")
-
-
-def local_rows(mesh: Mesh, rows: int) -> slice:
-    """The rows of a batch that lie on this process's devices."""
-    places = batch_sharding(mesh).addressable_devices_indices_map((rows,)).values()
-    bounds = [place[0].indices(rows)[:2] for place in places if place is not None]
-    return slice(min(start for start, _ in bounds), max(stop for _, stop in bounds))
-
-
-def row_flops(count: Callable[..., float], config: Qwen2AudioConfig, shape: Shape, clips: int, **more: Any) -> float:
-    """FLOPs of one row of a shape, with one of the counting functions of `jaxeval.flops`."""
-    return count(config, clips=clips, frames=shape.frames, rows=1, length=shape.length, answers=shape.answers, **more)
 
 
 def flops_of(model: Qwen2Audio, config: TrainConfig, clips: int) -> Callable[[Shape], float] | None:
@@ -404,53 +309,3 @@ def out_of_memory_explained(shape: Shape) -> Iterator[None]:
         raise RunError(
             f"the device is out of memory at {shape}; lower data.micro_batch, set remat, or use more devices"
         ) from error
-
-
-class Interruption:
-    """Turns Ctrl-C and SIGTERM into a wish to stop after the current step; a second one stops at once."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._handlers: dict[int, Any] = {}
-
-    def __enter__(self) -> Interruption:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._handlers[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-
-    def asked(self) -> bool:
-        """Whether any process was asked to stop."""
-        if jax.process_count() == 1:
-            return self._asked
-        return bool(multihost_utils.process_allgather(np.array(self._asked)).any())
-
-    def _ask(self, number: int, _: object) -> None:
-        self._asked = True
-        signal.signal(number, self._handlers[number])
-
-
-def start_processes() -> None:
-    """Join the other processes of a job that has several, before anything else uses jax.
-
-    jax knows srun of SLURM, Open MPI and TPU slices by itself. Elsewhere set JAX_COORDINATOR_ADDRESS (host:port of the
-    first process), JAX_NUM_PROCESSES and JAX_PROCESS_ID.
-    """
-    environ = os.environ
-    if "JAX_COORDINATOR_ADDRESS" in environ:
-        try:
-            count, index = (int(environ[name]) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"))
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"JAX_COORDINATOR_ADDRESS needs JAX_NUM_PROCESSES and JAX_PROCESS_ID too ({error})"
-            ) from None
-        jax.distributed.initialize(num_processes=count, process_id=index)
-    elif (
-        int(environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
-        or int(environ.get("OMPI_COMM_WORLD_SIZE", "1")) > 1
-        or "," in environ.get("TPU_WORKER_HOSTNAMES", "")
-    ):
-        jax.distributed.initialize()

@@ -14,7 +14,8 @@ from jaxeval.errors import exit_code
 from jaxeval.pairs.read import Pair, read_pairs
 from train.config import parse_command_line
 from train.data import Example
-from train.loop import start_processes, train
+from train.loop import train
+from train.processes import start_processes
 
 
 def pair_examples(pairs: list[Pair]) -> dict[str, list[Example]]:

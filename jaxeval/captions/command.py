@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from jaxeval import arguments
 from jaxeval.captions.metrics import METRICS, caption_metrics
+from jaxeval.edits.prompts import TASKS
 from jaxeval.errors import InputError
 from jaxeval.files import check_replaceable, environment, whole_folder, write_json
 from jaxeval.reports.figures import figure_bytes, score_bars
@@ -27,7 +28,6 @@ from jaxeval.reports.page import Answer, Item, Prediction, select, write_page
 from jaxeval.reports.tables import markdown_table, text_table
 from jaxeval.tables import Row, audio_path, read_table, write_table
 
-TASKS = ("difference", "commonality")
 RECORDINGS = {"Original": "original_audio", "Edited": "edited_audio"}
 FACTS = ("operation", "instruction", "split")
 SORTED_BY = "rouge_l"

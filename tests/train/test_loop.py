@@ -16,7 +16,7 @@ from jaxeval.generation import generate
 from jaxeval.pairs.read import read_pairs
 from jaxeval.sharding import make_mesh
 from jaxeval.tables import read_table, write_table
-from train import loop
+from train import loop, prepare
 from train.lora import main
 
 Arguments = Callable[..., list[str]]
@@ -159,7 +159,7 @@ def test_missing_validation_split_is_an_error_unless_none_is_wanted(arguments: A
 
 
 def test_each_process_reads_the_rows_of_its_devices():
-    assert loop.local_rows(make_mesh({"data": 2, "fsdp": 2}, jax.devices()), 8) == slice(0, 8)
+    assert prepare.local_rows(make_mesh({"data": 2, "fsdp": 2}, jax.devices()), 8) == slice(0, 8)
 
 
 def test_an_epoch_is_cut_into_steps_without_a_remainder_lost():
