@@ -23,8 +23,9 @@ from jaxeval.captions.metrics import METRICS, caption_metrics
 from jaxeval.edits.prompts import TASKS
 from jaxeval.errors import InputError
 from jaxeval.files import check_replaceable, environment, whole_folder, write_json
+from jaxeval.reports.caption_page import Answer, Item, Prediction, write_page
 from jaxeval.reports.figures import figure_bytes, score_bars
-from jaxeval.reports.page import Answer, Item, Prediction, select, write_page
+from jaxeval.reports.html import select
 from jaxeval.reports.tables import markdown_table, text_table
 from jaxeval.tables import Row, audio_path, read_table, write_table
 

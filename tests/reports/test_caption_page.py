@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from jaxeval.reports.page import Answer, Item, Prediction, select, write_page
+from jaxeval.reports.caption_page import Answer, Item, Prediction, write_page
+from jaxeval.reports.html import select
 
 SUMMARY = [{"model": "m<1>", "task": "difference", "rouge_l": 0.5}]
 
