@@ -15,6 +15,7 @@ from jaxeval.errors import exit_code
 COMMANDS = {
     "pairs": ("jaxeval.pairs.command", "build pairs of original and edited audio from captioned clips"),
     "describe": ("jaxeval.edits.describe", "say what differs and what two recordings share, with a converted model"),
+    "measure": ("jaxeval.audio.command", "measure loudness, pitch, events and spectrum of recordings"),
     "metrics": ("jaxeval.captions.command", "score predicted captions against references and write a report"),
 }
 

@@ -16,6 +16,8 @@ bands of 851 sound effects), so all four levels are about equally common and a c
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from scipy import fft
 
@@ -33,7 +35,7 @@ def band_powers(samples: np.ndarray, rate: int) -> np.ndarray:
     spectrum = np.square(np.abs(fft.rfft(samples.astype(np.float64), axis=0))).sum(axis=1)
     frequencies = fft.rfftfreq(len(samples), 1 / rate)
     bins = np.searchsorted(frequencies, EDGES)
-    powers = np.array([spectrum[begin:end].sum() for begin, end in zip(bins[:-1], bins[1:], strict=True)])
+    powers = np.array([spectrum[begin:end].sum() for begin, end in pairwise(bins)])
     return np.where(bins[1:] > bins[:-1], powers, np.nan)
 
 

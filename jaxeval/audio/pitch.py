@@ -75,7 +75,8 @@ def median_f0(samples: np.ndarray, rate: int, config: PitchConfig | None = None)
 
 def pitch_track(samples: np.ndarray, rate: int, config: PitchConfig) -> PitchTrack:
     """Fundamental frequency of every frame of [samples] at `rate`; a recording shorter than a frame is one."""
-    parts = [_frame_pitch(frames, config) for frames in _frames(soxr.resample(samples, rate, RATE), config)]
+    scaled = samples / max(np.abs(samples).max(), np.finfo(np.float32).tiny)
+    parts = [_frame_pitch(frames, config) for frames in _frames(soxr.resample(scaled, rate, RATE), config)]
     f0, clarity, power = (np.concatenate(values) for values in zip(*parts, strict=True))
     sounding = (power > 0) & (power >= power.max() * 10 ** (-config.range_db / 10))
     voiced = sounding & (clarity >= config.clarity) & (f0 >= config.lowest) & (f0 <= config.highest)
@@ -99,7 +100,7 @@ def _frame_pitch(frames: np.ndarray, config: PitchConfig) -> tuple[np.ndarray, n
     first = np.argmax(peaks >= config.first_peak * peaks.max(axis=1, keepdims=True), axis=1) + 1
     before, at, after = (np.take_along_axis(correlation, first[:, None] + step, axis=1)[:, 0] for step in (-1, 0, 1))
     curvature = np.minimum(before - 2 * at + after, -1e-9)
-    shift = np.clip((before - after) / (2 * curvature), -1, 1)
+    shift = np.clip((before - after) / (2 * curvature), -0.5, 0.5)
     return RATE * OVERSAMPLING / (first + shift), at - (before - after) * shift / 4, power
 
 

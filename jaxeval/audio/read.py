@@ -1,9 +1,9 @@
 """Recordings in and out: any file libsndfile reads becomes 16 kHz mono float32; 16 kHz FLAC goes out.
 
-The first step of every path through the project: `read_audio` is what a model hears, `read_channels`, which leaves rate,
-channels and length as they are, what is measured. Nothing here imports jax, because the data loader's and the
-pair builder's worker processes read audio with it. What cannot be used is refused with one line that names
-the file, instead of becoming a silent cut, a NaN or an empty prompt further on:
+The first step of every path through the project: `read_audio` gives what a model hears; `read_channels` leaves rate,
+channels and length as they are, for measuring. Nothing here imports jax, because the data loader's and the pair
+builder's worker processes read audio with it. What cannot be used is refused with one line that names the file,
+instead of becoming a silent cut, a NaN or an empty prompt further on:
 
 | file | what happens |
 |---|---|
