@@ -71,14 +71,17 @@ def project(x: jax.Array, weight: jax.Array) -> jax.Array:
 class LayerNorm(nnx.Module):
     """Layer norm over the last axis, computed in float32."""
 
-    def __init__(self, size: int, *, dtype: DTypeLike, layers: int | None = None, rngs: nnx.Rngs):
+    def __init__(
+        self, size: int, *, eps: float = 1e-5, dtype: DTypeLike, layers: int | None = None, rngs: nnx.Rngs
+    ):
         self.weight = parameter(rngs, (size,), ("activation",), ones, dtype, layers)
         self.bias = parameter(rngs, (size,), ("activation",), zeros, dtype, layers)
+        self.eps = eps
 
     def __call__(self, x: jax.Array) -> jax.Array:
         y = x.astype(jnp.float32)
         y -= y.mean(-1, keepdims=True)
-        y *= jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + 1e-5)
+        y *= jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + self.eps)
         return (y * self.weight[...] + self.bias[...]).astype(x.dtype)
 
 
