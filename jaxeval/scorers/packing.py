@@ -1,0 +1,161 @@
+"""From event lists and card values as people have them to the arrays that scorers take; host side, NumPy only.
+
+Padding a whole set to its longest list would let one recording of a thousand events blow up a million others, so a
+set is kept end to end (`EventLists`) and padded a batch at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxeval.cards.schema import BANDS, MISSING_LEVEL
+from jaxeval.scorers.events import Events
+
+MISSING = math.inf
+"""A scalar field that is not there, or could not be read, in `Cells`; NaN is a value, undefined."""
+
+_MIN_SLOTS = 8
+EventList = Sequence[Sequence[float]] | np.ndarray | None
+
+
+class EventLists(NamedTuple):
+    """Event lists of any leading axes, laid end to end.
+
+    Attributes:
+        onset: `[total]` float32, seconds, in order within a list.
+        offset: `[total]` float32, seconds.
+        start: `[...]` where a list begins; lists may share their events, so this may be a broadcast view.
+        size: `[...]` int32, events of a list; -1 where the field is missing.
+    """
+
+    onset: np.ndarray
+    offset: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+
+    def pad(self, slots: int) -> Events:
+        """Pad every list to `slots` events, which none may exceed."""
+        slot = np.arange(slots)
+        used = slot < self.size[..., None]
+        onset, offset = np.zeros((2, *used.shape), np.float32)
+        index = (self.start[..., None] + slot)[used]
+        onset[used], offset[used] = self.onset[index], self.offset[index]
+        return Events(onset, offset, self.size)
+
+
+def slots_for(count: Any) -> Any:
+    """The bucket of a number of events, elementwise: the next power of two, at least 8, so that few shapes compile."""
+    return 2 ** np.ceil(np.log2(np.maximum(count, _MIN_SLOTS))).astype(int)
+
+
+def flatten_events(lists: Sequence[EventList]) -> EventLists:
+    """Lay event lists end to end, each sorted by onset, then offset.
+
+    Args:
+        lists: for each clip a list of `(onset, offset)` pairs in seconds, an array `[n, 2]`, or None where the field is
+            missing.
+
+    Raises:
+        ValueError: a time that is not a finite number, or an offset before its onset; says which list.
+    """
+    size = np.fromiter((-1 if events is None else len(events) for events in lists), np.int32, len(lists))
+    used = np.maximum(size, 0)
+    owner = np.repeat(np.arange(len(lists)), used)
+    pairs = list(chain.from_iterable(events for events in lists if events is not None))
+    try:
+        flat = np.fromiter(chain.from_iterable(pairs), np.float32, 2 * len(pairs)).reshape(-1, 2)
+        malformed = not set(map(len, pairs)) <= {2}
+    except (TypeError, ValueError):
+        malformed = True
+    if malformed:
+        raise ValueError("events: expected pairs of numbers (onset, offset) in seconds")
+    onset, offset = flat[:, 0], flat[:, 1]
+    if (wrong := ~(np.isfinite(flat).all(axis=1) & (onset <= offset))).any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"events of list {owner[first]}: [{onset[first]:g}, {offset[first]:g}], expected finite times, onset first"
+        )
+    falls = (onset[1:] < onset[:-1]) | ((onset[1:] == onset[:-1]) & (offset[1:] < offset[:-1]))
+    if (falls & (owner[1:] == owner[:-1])).any():
+        order = np.lexsort((offset, onset, owner))
+        onset, offset = onset[order], offset[order]
+    return EventLists(onset, offset, np.cumsum(used) - used, size)
+
+
+def pack_events(lists: Sequence[EventList]) -> Events:
+    """Pack event lists into arrays of shape `[lists, slots]` for `event_scores`, sorted, float32.
+
+    The number of slots is a power of two, at least 8. See `flatten_events` for what is accepted and raised.
+    """
+    flat = flatten_events(lists)
+    return flat.pad(int(slots_for(flat.size.max(initial=0))))
+
+
+class Cells(NamedTuple):
+    """The acoustic fields of many cards, as arrays of equal leading axes, one element a card.
+
+    Attributes:
+        lufs: `[...]` float32, dB; NaN for silence, `MISSING` for a missing field.
+        median_f0: `[...]` float32, Hz; NaN for unvoiced, `MISSING` for a missing field.
+        frequency_profile: `[..., 10]` int8, levels 0 to 3; -1 for a missing band.
+        active_event: `[...]` event lists.
+    """
+
+    lufs: np.ndarray
+    median_f0: np.ndarray
+    frequency_profile: np.ndarray
+    active_event: EventLists
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Leading axes, such as (type, severity, clip)."""
+        return self.lufs.shape
+
+
+Nested = Mapping[str, Any] | Sequence["Nested"]
+
+
+def pack_cells(cards: Nested) -> Cells:
+    """Pack the `values` of cards (`jaxeval.cards.AudioCard.values`), nested in lists as the matrix is.
+
+    A field that a card lacks is missing. In what is there, None stands for an undefined number.
+
+    Raises:
+        ValueError: lists of unequal length, or values a field cannot have.
+    """
+    flat, shape = _unnest(cards)
+    nothing = (MISSING_LEVEL,) * len(BANDS)
+
+    def scalar(name: str) -> np.ndarray:
+        return np.array([card.get(name, MISSING) for card in flat], np.float32).reshape(shape)
+
+    events = flatten_events([card.get("active_event") for card in flat])
+    levels = np.fromiter(
+        chain.from_iterable(card.get("frequency_profile", nothing) for card in flat), np.int8, len(flat) * len(BANDS)
+    )
+    return Cells(
+        lufs=scalar("lufs"),
+        median_f0=scalar("median_f0"),
+        frequency_profile=levels.reshape(*shape, len(BANDS)),
+        active_event=events._replace(start=events.start.reshape(shape), size=events.size.reshape(shape)),
+    )
+
+
+def _unnest(cards: Nested) -> tuple[list[Mapping[str, Any]], tuple[int, ...]]:
+    """Cards in one list, and the shape they came in."""
+    shape: list[int] = []
+    level: list[Any] = [cards]
+    while level and not isinstance(level[0], Mapping):
+        lengths = {len(part) for part in level}
+        if len(lengths) != 1:
+            raise ValueError(
+                f"axis {len(shape)} of the matrix has lists of lengths {sorted(lengths)}, expected equal ones"
+            )
+        shape.append(lengths.pop())
+        level = list(chain.from_iterable(level))
+    return level, tuple(shape)
