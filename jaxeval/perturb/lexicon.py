@@ -1,0 +1,328 @@
+"""What the rule-based perturber knows of sounds: `lexicon.toml` in memory, with every form a word may take.
+
+Sources and actions lie in a taxonomy of realms, categories and groups, attributes on scales, so that "how
+different" has steps: `Lexicon.sources_at` and `Lexicon.actions_at` give what lies at a distance, `step_away` the
+words of a scale.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Generic, TypeVar
+
+from jaxeval.perturb.cells import Severity
+from jaxeval.perturb.inflection import VERB_FORMS, plural, verb_form
+
+LONGEST = 6
+"""Words in the longest entry, at most."""
+T = TypeVar("T")
+Group = tuple[str, str, str]
+"""Realm, category and group."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A thing that sounds. `number` is `count` (a dog), `mass` (rain) or `plural` (scissors)."""
+
+    name: str
+    group: Group
+    number: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A place on a scale of attributes."""
+
+    scale: int
+    index: int
+
+
+@dataclass(frozen=True)
+class Mention(Generic[T]):
+    """An entry found in a text.
+
+    Attributes:
+        start, stop: the words it takes.
+        entry: what it is.
+        form: `singular` or `plural`, a form of `VERB_FORMS`, or "".
+        ending: a possessive 's, kept when the word is replaced.
+    """
+
+    start: int
+    stop: int
+    entry: T
+    form: str
+    ending: str = ""
+
+
+class Table(Generic[T]):
+    """Entries by their words in all forms; the first entry of a form wins."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, ...], tuple[T, str]] = {}
+
+    def add(self, text: str, entry: T, form: str = "") -> None:
+        """Let an entry be found under a text."""
+        self._entries.setdefault(tuple(text.lower().replace("-", " ").split()), (entry, form))
+
+    def at(self, words: Sequence[str], start: int) -> Mention[T] | None:
+        """The longest entry that begins at a word."""
+        for stop in range(min(len(words), start + LONGEST), start, -1):
+            key, ending = _key(words[start:stop])
+            if key in self._entries:
+                return Mention(start, stop, *self._entries[key], ending)
+        return None
+
+    def find(self, words: Sequence[str]) -> list[Mention[T]]:
+        """All entries in a text, from left to right, none over another."""
+        found: list[Mention[T]] = []
+        for start in range(len(words)):
+            if (not found or found[-1].stop <= start) and (mention := self.at(words, start)) is not None:
+                found.append(mention)
+        return found
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Steps of an attribute from one end to the other.
+
+    Attributes:
+        steps: words of each step.
+        graded: whether "extremely" goes before them; added: whether they suit any sound; adverb: any action.
+    """
+
+    steps: tuple[tuple[str, ...], ...]
+    graded: bool
+    added: bool
+    adverb: bool
+
+
+@dataclass(frozen=True)
+class Members:
+    """What is in a group: its sources, the actions known as theirs, and those given to a source that is put in."""
+
+    sources: tuple[Source, ...]
+    actions: tuple[str, ...]
+    deeds: tuple[str, ...]
+
+
+class Lexicon:
+    """The lexicon, ready for look-ups."""
+
+    def __init__(self, data: Mapping[str, dict]):
+        self.groups: dict[Group, Members] = {}
+        self.nouns: Table[Source] = Table()
+        self.verbs: Table[str] = Table()
+        self.attributes: Table[Step] = Table()
+        self.scales: list[Scale] = []
+        self.synonyms: dict[str, Table[tuple[str, ...]]] = {"nouns": Table(), "verbs": Table(), "other": Table()}
+        self.frames: dict[str, list[str]] = data["frames"]
+        self.grammar = {name: frozenset(words.split()) for name, words in data["grammar"].items()}
+        self._noun_cues = self.grammar["determiners"] | self.grammar["prepositions"]
+        self._verb_cues = self.grammar["subjects"] | {"to"}
+        self.groups_of_action: dict[str, list[Group]] = {}
+        self._load_taxonomy(data["taxonomy"])
+        for number, scale in enumerate(data["scale"]):
+            steps, kind = tuple(map(tuple, scale["steps"])), scale["name"].partition(", ")[2]
+            self.scales.append(
+                Scale(steps, scale.get("graded", False), scale.get("added", False), adverb=kind == "adverb")
+            )
+            for index, words in enumerate(scale["steps"]):
+                for word in words:
+                    self.attributes.add(word, Step(number, index))
+        self._load_synonyms(data["synonyms"])
+        self._alike: dict[str, set[str]] = {}
+        self._load_alike([*data["alike"]["sources"], *data["synonyms"]["nouns"]])
+        self._load_alike([*data["alike"]["actions"], *data["synonyms"]["verbs"]])
+
+    def sources_in(self, words: Sequence[str]) -> list[Mention[Source]]:
+        """Sound sources in a text: of a compound such as "train horn" only the head, and no places ("on a table")."""
+        found: list[Mention[Source]] = []
+        for mention in self.nouns.find(words):
+            if self._is_verb(words, mention, bool(found) and found[-1].stop == mention.start):
+                continue
+            if self._is_place(words, mention.start):
+                continue
+            if found and found[-1].stop == mention.start and found[-1].form == "singular" and not found[-1].ending:
+                found.pop()
+            found.append(mention)
+        return found
+
+    def verbs_in(
+        self,
+        words: Sequence[str],
+        sources: Sequence[Mention[Source]],
+        table: Table[T],
+        *,
+        passive: bool = False,
+        alone: bool = False,
+    ) -> list[Mention[T]]:
+        """Verbs of a table in a text.
+
+        Args:
+            words: the words of the text.
+            sources: the sources in it; no verb is among their words.
+            table: `verbs`, or those that have synonyms.
+            passive: include the passive voice.
+            alone: the text is a verb without a sentence around it.
+        """
+        taken = {index for mention in sources for index in range(mention.start, mention.stop)}
+        subject_ends = {mention.stop for mention in sources}
+        found = []
+        for mention in table.find(words):
+            before = words[mention.start - 1].lower() if mention.start else ""
+            finite = alone or mention.start in subject_ends or before in self._verb_cues | {"and"}
+            if mention.start in taken or (before in self.grammar["copulas"] and mention.form != "ing" and not passive):
+                continue
+            if mention.form != "base" or finite or (passive and before in self.grammar["copulas"]):
+                found.append(mention)
+        return found
+
+    def attributes_in(self, words: Sequence[str]) -> list[Mention[Step]]:
+        """Attributes in a text."""
+        return self.adverbial(self.attributes, words)
+
+    def adverbial(self, table: Table[T], words: Sequence[str]) -> list[Mention[T]]:
+        """Entries of a table in a text, without adverbs of place that are prepositions there: "inside the room"."""
+        return [
+            mention
+            for mention in table.find(words)
+            if not (
+                mention.stop == mention.start + 1
+                and words[mention.start].lower() in self.grammar["place_adverbs"]
+                and mention.stop < len(words)
+                and words[mention.stop].lower() in self.grammar["objects"]
+            )
+        ]
+
+    def begins_phrase(self, words: Sequence[str], start: int) -> bool:
+        """Whether nothing before a noun belongs to it: no determiner, attribute or other noun."""
+        before = words[:start]
+        known = (self.attributes, self.nouns, self.synonyms["other"])
+        return not before or not (
+            before[-1].lower() in self.grammar["determiners"]
+            or any(table.at(before, start - 1) is not None for table in known)
+        )
+
+    def differ(self, name: str, other: str) -> bool:
+        """Whether one name in place of the other would be an error: no synonyms, no kinds of the same thing."""
+        return name != other and other not in self._alike.get(name, ())
+
+    def sources_at(self, severity: Severity, group: Group) -> list[Source]:
+        """Sources at a distance from a group: siblings, relatives or strangers."""
+        return [
+            source for key, members in self.groups.items() if _is_at(severity, group, key) for source in members.sources
+        ]
+
+    def actions_at(self, severity: Severity, group: Group) -> list[str]:
+        """Actions at a distance from a group, each once."""
+        found = (
+            action for key, members in self.groups.items() if _is_at(severity, group, key) for action in members.actions
+        )
+        return list(dict.fromkeys(found))
+
+    def step_away(self, severity: Severity, step: Step, upwards: bool) -> str:
+        """A word one or two steps towards the farther end of a scale, or that end; `upwards` decides in the middle."""
+        steps = self.scales[step.scale].steps
+        after = len(steps) - 1 - step.index
+        if step.index < after or (step.index == after and upwards):
+            distance, sign = after, 1
+        else:
+            distance, sign = step.index, -1
+        wanted = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: distance}[severity]
+        return steps[step.index + sign * min(wanted, distance)][0]
+
+    def _load_taxonomy(self, taxonomy: Mapping[str, dict]) -> None:
+        for realm, categories in taxonomy.items():
+            for category, groups in categories.items():
+                for name, entry in groups.items():
+                    group = (realm, category, name)
+                    kinds = (("sources", "count"), ("mass", "mass"), ("plural", "plural"))
+                    sources = tuple(
+                        Source(text, group, number) for kind, number in kinds for text in entry.get(kind, ())
+                    )
+                    actions = tuple(entry["actions"])
+                    self.groups[group] = Members(sources, actions, tuple(entry.get("deeds", actions)))
+                    for action in entry["actions"]:
+                        self.groups_of_action.setdefault(action, []).append(group)
+        for members in self.groups.values():
+            for source in members.sources:
+                self.nouns.add(source.name, source, "plural" if source.number == "plural" else "singular")
+            for action in members.actions:
+                for form in VERB_FORMS:
+                    self.verbs.add(verb_form(action, form), action, form)
+        for members in self.groups.values():  # after all singulars, which some of these look like
+            for source in members.sources:
+                if source.number == "count":
+                    self.nouns.add(plural(source.name), source, "plural")
+
+    def _load_alike(self, sets: Sequence[Sequence[str]]) -> None:
+        for names in sets:
+            for name in names:
+                self._alike.setdefault(name, set()).update(names)
+
+    def _load_synonyms(self, synonyms: Mapping[str, list[list[str]]]) -> None:
+        for words in map(tuple, synonyms["nouns"]):
+            for word in words:
+                self.synonyms["nouns"].add(word, words, "singular")
+                self.synonyms["nouns"].add(plural(word), words, "plural")
+        for words in map(tuple, synonyms["verbs"]):
+            for word in words:
+                for form in VERB_FORMS:
+                    self.synonyms["verbs"].add(verb_form(word, form), words, form)
+        for words in map(tuple, synonyms["other"]):
+            for word in words:
+                self.synonyms["other"].add(word, words)
+        for word, other in synonyms["oneway"]:
+            self.synonyms["other"].add(word, (word, other))
+
+    def _is_verb(self, words: Sequence[str], mention: Mention[Source], after_source: bool) -> bool:
+        """Whether a word that can be both is a verb here: "a bird whistles", not "a whistle blows"."""
+        verb = self.verbs.at(words, mention.start)
+        if verb is None or mention.stop > mention.start + 1:
+            return False
+        before = words[mention.start - 1].lower() if mention.start else ""
+        if before in self._verb_cues:
+            return True
+        following = self.verbs.at(words, mention.stop) if mention.stop < len(words) else None
+        predicate_follows = following is not None and following.form in ("s", "past")
+        return after_source and before not in self._noun_cues and not predicate_follows
+
+    def _is_place(self, words: Sequence[str], start: int) -> bool:
+        """Whether a noun follows a preposition of place, with no other noun and no verb between."""
+        for index in range(start - 1, max(start - 4, -1), -1):
+            if words[index].lower() in self.grammar["places"]:
+                return True
+            if self.nouns.at(words[: index + 1], index) or self.verbs.at(words[: index + 1], index):
+                return False
+        return False
+
+
+@functools.cache
+def load() -> Lexicon:
+    """The lexicon of the package."""
+    return Lexicon(tomllib.loads(resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")))
+
+
+def inflected(source: Source, form: str) -> str:
+    """A source in the singular or, where it has one, the plural."""
+    return plural(source.name) if form == "plural" and source.number == "count" else source.name
+
+
+def _is_at(severity: Severity, group: Group, other: Group) -> bool:
+    if severity is Severity.LOW:
+        return group == other
+    if severity is Severity.MEDIUM:
+        return group[:2] == other[:2] and group != other
+    return group[0] != other[0]
+
+
+def _key(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Words as the tables have them, and a possessive ending set apart."""
+    lowered = [word.lower().replace("’", "'") for word in words]
+    ending = "'s" if lowered[-1].endswith("'s") else ""
+    return (*lowered[:-1], lowered[-1].removesuffix("'s")), ending
