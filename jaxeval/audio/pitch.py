@@ -20,6 +20,8 @@ RATE = 22_050
 """Hz at which pitch is looked for: eight harmonics of 1 kHz are still there."""
 OVERSAMPLING = 4
 """Lags a sample; a peak between them is found by a parabola, which needs it to be round."""
+DIP = 0.0
+"""Autocorrelation under which it must have fallen before a peak counts."""
 FRAMES_AT_ONCE = 256
 """Bounds memory, whatever the length of the recording."""
 
@@ -96,7 +98,7 @@ def _frame_pitch(frames: np.ndarray, config: PitchConfig) -> tuple[np.ndarray, n
     correlation, power = _autocorrelation(frames, round(RATE / config.lowest) + 2)
     middle = correlation[:, 1:-1]
     peaks = np.where((middle > correlation[:, :-2]) & (middle >= correlation[:, 2:]), middle, -np.inf)
-    peaks[:, : OVERSAMPLING - 1] = -np.inf  # lags under a sample hold nothing
+    peaks[np.minimum.accumulate(middle, axis=1) > DIP] = -np.inf  # ripples of noise on the slope down from lag 0
     first = np.argmax(peaks >= config.first_peak * peaks.max(axis=1, keepdims=True), axis=1) + 1
     before, at, after = (np.take_along_axis(correlation, first[:, None] + step, axis=1)[:, 0] for step in (-1, 0, 1))
     curvature = np.minimum(before - 2 * at + after, -1e-9)
