@@ -1,4 +1,4 @@
-"""Figures of the reports, drawn without a screen: score bars as PNG and SVG, spectrograms as small PNG images.
+"""Figures of the reports, drawn without a screen: bars and curves as PNG and SVG, spectrograms as small PNG images.
 
 Plain functions from numbers to pictures. Figures are made as objects, not through pyplot, so nothing global is touched.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -57,16 +57,114 @@ def score_bars(rows: Sequence[dict[str, Any]], metrics: Sequence[str], ink: str 
                 axes.bar_label(bars, labels, padding=2, fontsize=8, color=ink)
         axes.set_title(task, color=ink, fontsize=11, loc="left")
         axes.set_xticks(places, [metric_label(name) for name in metrics], color=ink, fontsize=9)
-        axes.tick_params(axis="y", colors=ink, labelsize=8)
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        axes.spines["bottom"].set(visible=True, color=ink, alpha=0.4)
-        axes.grid(axis="y", color=ink, alpha=0.12, linewidth=0.8)
-        axes.set_axisbelow(True)
+        _plain(axes, ink, grid="y")
+        axes.tick_params(axis="x", labelsize=9)
         axes.set_ylim(0, 1.15 * top if top > 0 else 1.0)
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=1, frameon=False, labelcolor=ink, fontsize=9)
+    _legend(figure, axes, ink)
     return figure
+
+
+def field_bars(rows: Sequence[dict[str, Any]], ink: str = INK) -> Figure:
+    """Mean score of each field of a card as horizontal bars, one a system, with the chance level as a mark.
+
+    Args:
+        rows: a summary with the columns `system`, `field`, `mean` and `chance`; None leaves a gap.
+        ink: colour of text and axes, to suit the background.
+    """
+    fields = list(dict.fromkeys(row["field"] for row in rows))
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    by_key = {(row["system"], row["field"]): row for row in rows}
+    figure = Figure(figsize=(7.6, 0.9 + len(fields) * (0.16 + 0.16 * len(systems)) + 0.24 * len(systems)))
+    figure.set_layout_engine("constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    places = np.arange(len(fields))
+    thickness = 0.8 / len(systems)
+    for index, system in enumerate(systems):
+        found = [by_key.get((system, field), {}).get("mean") for field in fields]
+        at = places + (index - (len(systems) - 1) / 2) * thickness
+        widths = [np.nan if value is None else value for value in found]
+        colour = PALETTE[index % len(PALETTE)]
+        bars = axes.barh(at, widths, 0.92 * thickness, color=colour, label=_short(system) if system else "predictions")
+        if len(systems) <= 3:
+            labels = ["" if value is None else f"{value:.2f}" for value in found]
+            axes.bar_label(bars, labels, padding=3, fontsize=8, color=ink)
+    chance = [by_key.get((systems[0], field), {}).get("chance") for field in fields]
+    known = [(place, value) for place, value in zip(places, chance, strict=True) if value is not None]
+    if known:
+        at, levels = zip(*known, strict=True)
+        low, high = np.array(at) - 0.45, np.array(at) + 0.45
+        axes.vlines(levels, low, high, color=ink, linewidth=1.4, linestyles="dotted", label="constant guess")
+    axes.set_yticks(places, [field.replace("_", " ") for field in fields], fontsize=9)
+    axes.set_ylim(len(fields) - 0.4, -0.6)
+    axes.set_xlim(0, 1.08)
+    _plain(axes, ink, grid="x")
+    _legend(figure, axes, ink)
+    return figure
+
+
+def severity_curves(
+    panels: Mapping[str, Mapping[str, Sequence[float | None]]],
+    steps: Sequence[str],
+    ink: str = INK,
+    *,
+    intervals: Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]] | None = None,
+    columns: int = 4,
+) -> Figure:
+    """Mean scores against severity, a panel an error type, a line a metric.
+
+    Args:
+        panels: by panel and line the score at each step; None leaves a gap.
+        steps: names of the steps, the clean one first.
+        ink: colour of text and axes, to suit the background.
+        intervals: by panel and line an interval a step, drawn as a band.
+        columns: panels in a row.
+    """
+    lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
+    colour = {line: PALETTE[index % len(PALETTE)] for index, line in enumerate(lines)}
+    rows = -(-len(panels) // columns)
+    wide = min(columns, len(panels))
+    figure = Figure(figsize=(0.6 + 2.6 * wide, 0.4 + 2.4 * rows + 0.2 * len(lines)), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = np.atleast_1d(figure.subplots(rows, wide, sharex=True, sharey=True, squeeze=False)).ravel()
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    places = np.arange(len(steps))
+    for axes, (title, panel) in zip(grid, panels.items(), strict=False):
+        for line, values in panel.items():
+            heights = [np.nan if value is None else value for value in values]
+            axes.plot(
+                places, heights, marker="o", markersize=3.5, linewidth=1.6, color=colour[line], label=_short(line)
+            )
+            bands = (intervals or {}).get(title, {}).get(line)
+            if bands is not None:
+                low, high = ([np.nan if band is None else band[side] for band in bands] for side in (0, 1))
+                axes.fill_between(places, low, high, color=colour[line], alpha=0.15, linewidth=0)
+        axes.set_title(title, color=ink, fontsize=10, loc="left")
+        axes.set_xticks(places, steps, fontsize=8)
+        axes.tick_params(labelbottom=True)
+        axes.set_ylim(-0.03, 1.05)
+        _plain(axes, ink, grid="y")
+    _legend(figure, list(grid[: len(panels)]), ink)
+    return figure
+
+
+def _plain(axes: Any, ink: str, grid: Literal["x", "y"]) -> None:
+    axes.tick_params(colors=ink, labelsize=8, length=0)
+    axes.spines[:].set_visible(False)
+    axes.spines["bottom" if grid == "y" else "left"].set(visible=True, color=ink, alpha=0.4)
+    axes.grid(axis=grid, color=ink, alpha=0.12, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _legend(figure: Figure, axes: Any, ink: str) -> None:
+    found: dict[str, Any] = {}
+    for one in axes if isinstance(axes, list) else [axes]:
+        handles, labels = one.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        list(found.values()), list(found), loc="outside lower left", frameon=False, labelcolor=ink, fontsize=9
+    )
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
