@@ -91,10 +91,12 @@ class Scale:
     """Steps of an attribute from one end to the other.
 
     Attributes:
+        name: what is scaled; an adverb's scale has the name of the adjective's.
         steps: words of each step.
         graded: whether "extremely" goes before them; added: whether they suit any sound; adverb: any action.
     """
 
+    name: str
     steps: tuple[tuple[str, ...], ...]
     graded: bool
     added: bool
@@ -127,16 +129,18 @@ class Lexicon:
         self.groups_of_action: dict[str, list[Group]] = {}
         self._load_taxonomy(data["taxonomy"])
         for number, scale in enumerate(data["scale"]):
-            steps, kind = tuple(map(tuple, scale["steps"])), scale["name"].partition(", ")[2]
+            steps, (name, _, kind) = tuple(map(tuple, scale["steps"])), scale["name"].partition(", ")
             self.scales.append(
-                Scale(steps, scale.get("graded", False), scale.get("added", False), adverb=kind == "adverb")
+                Scale(name, steps, scale.get("graded", False), scale.get("added", False), adverb=kind == "adverb")
             )
             for index, words in enumerate(scale["steps"]):
                 for word in words:
                     self.attributes.add(word, Step(number, index))
         self._load_synonyms(data["synonyms"])
         self._alike: dict[str, set[str]] = {}
-        self._load_alike([*data["alike"]["sources"], *data["synonyms"]["nouns"]])
+        self._generic = frozenset(data["alike"]["generic"])
+        pairs = [(kind, name) for kind, *names in data["alike"]["kinds"] for name in names]
+        self._load_alike([*data["alike"]["sources"], *pairs, *data["synonyms"]["nouns"]])
         self._load_alike([*data["alike"]["actions"], *data["synonyms"]["verbs"]])
 
     def sources_in(self, words: Sequence[str]) -> list[Mention[Source]]:
@@ -213,9 +217,13 @@ class Lexicon:
         return name != other and other not in self._alike.get(name, ())
 
     def sources_at(self, severity: Severity, group: Group) -> list[Source]:
-        """Sources at a distance from a group: siblings, relatives or strangers."""
+        """Sources at a distance from a group, siblings, relatives or strangers; none that are kinds of many things."""
         return [
-            source for key, members in self.groups.items() if _is_at(severity, group, key) for source in members.sources
+            source
+            for key, members in self.groups.items()
+            if _is_at(severity, group, key)
+            for source in members.sources
+            if source.name not in self._generic
         ]
 
     def actions_at(self, severity: Severity, group: Group) -> list[str]:

@@ -39,10 +39,10 @@ class LanguageModel:
         if not fields:
             return {}
         try:
-            answer = self.chat(messages(self.prompts, card, type, severity))
+            answer = parse_card(self.chat(messages(self.prompts, card, type, severity)))
         except RunError as error:
             return dict.fromkeys(fields, Skip(f"no answer: {error}"))
-        return {name: _edit(parse_card(answer), name) for name in fields}
+        return {name: _edit(answer, name) for name in fields}
 
 
 def load_prompts() -> dict[str, Any]:

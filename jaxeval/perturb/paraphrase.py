@@ -110,7 +110,7 @@ def _is_clause(lexicon: Lexicon, text: str) -> bool:
     actions = lexicon.verbs_in(words, sources, lexicon.verbs)
     pointing = any(word.lower() in lexicon.grammar["pointers"] for word in words)
     return (
-        bool(sources and sources[0].start <= 3 and any(action.form in ("s", "base") for action in actions))
+        bool(sources and sources[0].start <= 3 and any(action.form in ("s", "base", "ing") for action in actions))
         and not pointing
     )
 

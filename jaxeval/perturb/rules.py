@@ -7,7 +7,8 @@ severity's among the higher's, and each goes farther (`scene.py`, `lexicon.py`):
 
 - acoustic: one source becomes a sibling (a dog, a fox); half of them, at least two, become relatives, which do
   other things (a dog barks, a cow moos); all become strangers (a dog barks, a drill whirs).
-- attribute: one moves by a step of its scale; half, at least two, by two steps; all to the end, "extremely".
+- attribute: one moves by a step of its scale; half, at least two, by two steps; all to the end, "extremely". After the
+  attributes of the text come properties of its sources that it does not speak of.
 - hallucination: one sound of the scene's kind; another of its wider realm; two more that do not belong.
 - paraphrase: one rewording; half of them, at least two; all of them, a frame around the text included.
 
@@ -33,7 +34,7 @@ from jaxeval.perturb.draws import fraction, pick, shuffled
 from jaxeval.perturb.inflection import article, verb_form
 from jaxeval.perturb.lexicon import Lexicon, Mention, Source, inflected, load
 from jaxeval.perturb.paraphrase import paraphrase
-from jaxeval.perturb.scene import Item, Part, Scene
+from jaxeval.perturb.scene import Item, Part, Scene, item_count
 from jaxeval.perturb.wording import Change, split_closing
 
 ADDED_SOUNDS = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: 4}
@@ -65,25 +66,26 @@ def acoustic(scene: Scene, field: str) -> Edit:
 
 
 def attribute(scene: Scene, field: str) -> Edit:
-    """Move attributes along their scales; where there are none, state some."""
+    """Move attributes along their scales, then state others that the text does not speak of."""
     parts = scene.parts[field]
-    items: dict[str, Item] = {}
+    moved: dict[str, Item] = {}
+    spoken_of: set[str] = set()
     for number, part in enumerate(parts):
         words = part.wording.words
         for mention in scene.lexicon.attributes_in(words):
+            scale = scene.lexicon.scales[mention.entry.scale]
+            spoken_of.add(scale.name)
             name = " ".join(words[mention.start : mention.stop]).lower()
             before = words[mention.start - 1].lower() if mention.start else ""
             upwards = fraction(*scene.key, "upwards", name) < 0.5
             text = scene.lexicon.step_away(scene.severity, mention.entry, upwards)
-            graded = (
-                scene.lexicon.scales[mention.entry.scale].graded and before not in scene.lexicon.grammar["intensifiers"]
-            )
+            graded = scale.graded and before not in scene.lexicon.grammar["intensifiers"]
             if scene.severity is Severity.HIGH and graded and FIELDS[field].words is None:
                 text = f"extremely {text}"
-            items.setdefault(name, []).append((number, Change(mention.start, mention.stop, text)))
-    if items:
-        return Edit(scene.perturbed(field, [items[name] for name in shuffled(items, *scene.key)]))
-    return Edit(scene.perturbed(field, _stated(scene, field)), ("property added",))
+            moved.setdefault(name, []).append((number, Change(mention.start, mention.stop, text)))
+    items = [moved[name] for name in shuffled(moved, *scene.key)] + _stated(scene, field, spoken_of)
+    added = item_count(len(items), scene.severity) > len(moved)
+    return Edit(scene.perturbed(field, items), ("property added",) if added else ())
 
 
 def hallucination(scene: Scene, field: str) -> Edit:
@@ -164,24 +166,27 @@ def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) ->
     return Change(start, mention.stop, text + mention.ending)
 
 
-def _stated(scene: Scene, field: str) -> list[Item]:
-    """A property for each source, or each action where there is no source."""
+def _stated(scene: Scene, field: str, spoken_of: set[str]) -> list[Item]:
+    """A property for each source, or each action where there is no source, of which the text does not speak yet."""
     parts = scene.parts[field]
+    if all(scale.name in spoken_of for scale in scene.lexicon.scales if scale.added):
+        return []
     items: dict[str, Item] = {}
     for number, part in enumerate(parts):
         for mention in part.sources:
             start = _start_of_compound(scene.lexicon, part, mention.start)
-            text = _property(scene, field, mention.entry.name, adverb=False)
+            text = _property(scene, field, mention.entry.name, spoken_of, adverb=False)
             items.setdefault(mention.entry.name, []).append((number, Change(start, start, text)))
         for action in () if part.sources else part.actions:
-            text = _property(scene, field, action.entry, adverb=True)
+            text = _property(scene, field, action.entry, spoken_of, adverb=True)
             items.setdefault(action.entry, []).append((number, Change(action.stop, action.stop, text)))
     return [items[name] for name in shuffled(items, *scene.key)]
 
 
-def _property(scene: Scene, field: str, name: str, *, adverb: bool) -> str:
+def _property(scene: Scene, field: str, name: str, spoken_of: set[str], *, adverb: bool) -> str:
     """A property of the sound called `name`: slightly, plainly or extremely one way."""
-    scales = [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb]
+    added = [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb]
+    scales = [scale for scale in added if scale.name not in spoken_of] or added
     steps = pick(scales, *scene.key, "property", name).steps
     mild, strong = pick([(1, 0), (-2, -1)], *scene.key, "end", name)
     if FIELDS[field].words is not None:
