@@ -23,8 +23,9 @@ from jaxeval.audio.read import read_channels
 from jaxeval.audio.recordings import Recording, find_recordings
 from jaxeval.errors import InputError
 from jaxeval.files import PartialRows, environment, read_json, write_json
-from jaxeval.pairs.workers import unordered_map
+from jaxeval.runs import check_settings
 from jaxeval.tables import Row
+from jaxeval.workers import unordered_map
 
 MAX_SECONDS = 600.0
 """Longer recordings are refused, so that a worker's memory stays bounded."""
@@ -176,9 +177,4 @@ def _check_finished(out: Path, settings: dict[str, Any]) -> None:
         raise InputError(
             f"{out}: exists already, without the {_record(out).name} of finished rows; choose another --out"
         )
-    found = read_json(_record(out)).get("config", {})
-    for name, value in settings.items():
-        if found.get(name) != value:
-            raise InputError(
-                f"{out}: holds rows made with {name}={found.get(name)!r}, not {value!r}; choose another --out"
-            )
+    check_settings(out, read_json(_record(out)).get("config", {}), settings)

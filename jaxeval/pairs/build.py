@@ -27,8 +27,8 @@ from jaxeval.pairs.clips import MAX_SOURCE_SECONDS, Clip, Groups, read_clips, sp
 from jaxeval.pairs.mix import Source, mix, prepare
 from jaxeval.pairs.recipe import Recipe, draw_recipe
 from jaxeval.pairs.texts import difference, scene_caption
-from jaxeval.pairs.workers import unordered_map
 from jaxeval.tables import Row, audio_path, read_table
+from jaxeval.workers import unordered_map
 
 FOLDER_SIZE = 500
 """Pairs whose audio shares a folder: a thousand files."""

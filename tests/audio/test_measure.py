@@ -115,7 +115,7 @@ def test_finished_rows_are_left_alone_and_others_are_refused_in_their_place(fold
     assert run(folder, "--out", out) == 0
     assert out.stat().st_mtime_ns == before
     assert run(folder / "deep", "--out", out) == 2
-    assert "choose another --out" in capsys.readouterr().err
+    assert "choose another output" in capsys.readouterr().err
 
 
 def test_a_table_of_clips_keeps_its_ids_and_columns(folder, tmp_path):
