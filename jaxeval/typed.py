@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from jaxeval.errors import InputError
 
 T = TypeVar("T")
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", dict: "an object"}
 
 
 def from_object(kind: type[T], values: Mapping[str, Any], source: str) -> T:

@@ -90,7 +90,7 @@ class Bert(nnx.Module):
 
 
 class BertLayer(nnx.Module):
-    """All transformer layers stacked, or one of them: attention and a feed-forward net, each normed after its residual."""
+    """One post-norm transformer layer, or all of them stacked."""
 
     def __init__(self, config: BertConfig, *, rngs: nnx.Rngs):
         size, layers = config.hidden_size, config.num_layers
@@ -107,8 +107,7 @@ class BertLayer(nnx.Module):
     def __call__(self, x: jax.Array, lengths: jax.Array) -> jax.Array:
         """[batch, length, hidden] -> the same; each row attends to its own tokens."""
         q, k, v = (
-            projection(x).reshape(*x.shape[:2], self.num_heads, -1)
-            for projection in (self.query, self.key, self.value)
+            projection(x).reshape(*x.shape[:2], self.num_heads, -1) for projection in (self.query, self.key, self.value)
         )
         y = attention(q, k, v, stop=lengths, causal=False)
         x = self.attention_norm(x + self.attention_out(y.reshape(x.shape)))

@@ -82,6 +82,12 @@ class SentenceEncoder:
         place = {text: index for index, text in enumerate(unique)}
         return out[[place[text] for text in texts]]
 
+    def encode_sets(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Vectors of several lists of texts, `[texts, size]` each, encoded together."""
+        vectors = self.encode([text for texts in sets for text in texts])
+        ends = np.cumsum([len(texts) for texts in sets])
+        return np.split(vectors, ends[:-1]) if sets else []
+
     def _batches(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Indices of the rows of each batch, texts of like length together, the longest first."""
         order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
@@ -130,7 +136,9 @@ def _check_pooling(file: Path) -> None:
         return
     modes = sorted(key for key, value in read_json(file).items() if key.startswith("pooling_mode_") and value is True)
     if modes != ["pooling_mode_mean_tokens"]:
-        raise InputError(f"{file}: {' and '.join(modes) or 'no pooling'} is set; only pooling_mode_mean_tokens is supported")
+        raise InputError(
+            f"{file}: {' and '.join(modes) or 'no pooling'} is set; only pooling_mode_mean_tokens is supported"
+        )
 
 
 def _read_tokenizer(file: Path) -> Tokenizer:
