@@ -36,15 +36,14 @@ MOST_WORDS = 256
 CHUNK = 4096
 """Items between two reports of progress."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
-_FUNCTION_WORDS = frozenset(
-    """
-    a an the this that these those some any each every other another such same and or but nor so if then than as
-    while because when where who whom whose which what how of in on at to from with without by for into onto over
-    under out off up down through between among about after before during near is are was were be been being am do
-    does did has have had can could will would shall should may might must it its he his him she her they their them
-    we our us you your i my me one there here very also just too only
-    """.split()
-)
+_FUNCTION_WORDS = """
+a an the this that these those some any each every other another such same and or but nor so if then than as
+while because when where who whom whose which what how of in on at to from with without by for into onto over
+under out off up down through between among about after before during near is are was were be been being am do
+does did has have had can could will would shall should may might must it its he his him she her they their them
+we our us you your i my me one there here very also just too only
+"""
+_IGNORED = frozenset(_FUNCTION_WORDS.split())
 
 
 class EmbeddedJudge:
@@ -80,7 +79,7 @@ def _parts(side: Text) -> Sequence[str]:
     if not isinstance(side, str):
         return side
     words = list(dict.fromkeys(_WORD.findall(side.lower())))
-    return ([word for word in words if word not in _FUNCTION_WORDS] or side.split())[:MOST_WORDS]
+    return ([word for word in words if word not in _IGNORED] or side.split())[:MOST_WORDS]
 
 
 def _whole(side: Text) -> Sequence[str]:

