@@ -5,23 +5,23 @@ onsets and offsets lie within the tolerance, mIoU on one of greatest total IoU. 
 nested, repeated, unsorted); the result is always exact.
 
 Most lists come from activity detection, though, and are *plain*: events of positive length, in order, none beginning
-before the one before it has ended. For two plain lists a merge walk of linear time is exact:
+before the one before it has ended. For two plain lists one pass over the predicted events is exact:
 
-- *Hits.* Onsets and offsets both rise along a plain list. Let i and j be the first events of the two lists. If they are
-  within tolerance of each other, some largest matching has the pair: were i matched to a later j' and j to a later
-  i', then i' and j' would be within tolerance too, and could be paired instead. If they are not, and j begins or
-  ends too early for i, it does so for all after i; else i does so for j and for all after j. Drop that one and go on.
-- *IoU.* Let the walk drop whichever of i and j ends first, which overlaps nothing further: it meets every overlapping
-  pair. A new pair conflicts with those met before only in i or in j, so the best total needs four numbers: the best so
-  far with no condition, with i free, with j free, and with both free.
+- *Hits.* Onsets and offsets both rise along a plain list. So the reference events that are too early for a predicted
+  event i come first, those too late last, what is between is within tolerance, and both borders rise with i. Give i the
+  first one between that is not taken yet. No later event could make more of it: were i matched to a later j' and this j
+  to a later i', then i' and j' would be within tolerance too, and could be paired instead.
+- *IoU.* The reference events that overlap i are consecutive, and only the last of them can overlap a later predicted
+  event. So the pass carries two totals: the best so far, and the best that leaves that last event free.
 
 Everything else goes through the general assignment. Plain cells take no turn of it, so a batch of plain cells costs
-only the walk; `score_matrix` sorts its cells for that reason and for no other.
+only the pass; `score_matrix` sorts its cells for that reason and for no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -59,13 +59,6 @@ class EventScores(NamedTuple):
     miou: Any
 
 
-class _Border(NamedTuple):
-    """Greatest difference that is within tolerance, `high + low`; one float32 is too coarse to hold it."""
-
-    high: np.float32
-    low: np.float32
-
-
 def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching: Matching = "iou") -> EventScores:
     """Score event lists; leading axes broadcast. Pure: works under `jit`, `vmap` and on sharded arrays.
 
@@ -97,26 +90,28 @@ def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching:
     slots = max(pred.onset.shape[-1], ref.onset.shape[-1], 1)
     pred, ref = (_cells(events, leading, slots) for events in (pred, ref))
 
-    def score(one: Events, other: Events) -> EventScores:
-        return _score_cell(one, other, tolerance, matching)
+    plain = _is_plain(pred, tolerance, matching) & _is_plain(ref, tolerance, matching)
+    hits, iou = jax.vmap(partial(_score_plain, tolerance=tolerance, matching=matching))(
+        pred._replace(count=jnp.where(plain, pred.count, 0)), ref
+    )
+    more_hits, more_iou = jax.lax.cond(
+        plain.all(),
+        lambda *_: (jnp.zeros_like(hits), jnp.zeros_like(iou)),
+        jax.vmap(partial(_score_any, tolerance=tolerance, matching=matching)),
+        pred._replace(count=jnp.where(plain, 0, pred.count)),
+        ref,
+    )
+    scores = _scores(pred.count, ref.count, hits + more_hits, iou + more_iou)
+    return jax.tree.map(lambda x: x.reshape(leading), scores)
 
-    return jax.tree.map(lambda x: x.reshape(leading), jax.vmap(score)(pred, ref))
 
+def shortest_plain(tolerance: float, matching: Matching) -> float:
+    """Length in seconds that the events of plain lists must exceed for a single pass to score them.
 
-def is_plain(pred: Events, ref: Events, *, tolerance: float, matching: Matching) -> Any:
-    """Whether cells are scored by a merge walk alone, `[...]` bool; NumPy arrays give a NumPy array.
-
-    For `matching="tolerance"` the pairs of the walk must also be the only possible ones. They are where events are
-    longer than twice the tolerance: two partners of an event begin no further apart, and the first has to fit between.
+    Zero, but for `matching="tolerance"` the pairs of the pass must also be the only possible ones. They are where events
+    are longer than twice the tolerance: two partners of an event begin no further apart, and the first has to fit between.
     """
-    shortest = 2 * _border(tolerance).high * 1.001 if matching == "tolerance" else 0.0
-    plain = True
-    for onset, offset, count in (pred, ref):
-        slot = np.arange(onset.shape[-1])
-        ordered = (offset[..., :-1] <= onset[..., 1:]) | (slot[1:] >= count[..., None])
-        long = (offset - onset > shortest) | (slot >= count[..., None])
-        plain = plain & ordered.all(axis=-1) & long.all(axis=-1)
-    return plain
+    return 2.002 * (tolerance + _HALF_STEP) if matching == "tolerance" else 0.0
 
 
 def _cells(events: Events, leading: tuple[int, ...], slots: int) -> Events:
@@ -131,79 +126,103 @@ def _cells(events: Events, leading: tuple[int, ...], slots: int) -> Events:
     return Events(times(events.onset), times(events.offset), count)
 
 
-def _score_cell(pred: Events, ref: Events, tolerance: float, matching: Matching) -> EventScores:
-    """Scores of one cell: `onset` and `offset` have shape `[slots]`, both the same; `count` is a scalar."""
-    border = _border(tolerance)
-    plain = is_plain(pred, ref, tolerance=tolerance, matching=matching)
-    walked = pred._replace(count=jnp.where(plain, pred.count, 0))
-    assigned = pred._replace(count=jnp.where(plain, 0, pred.count))
-    hits, hits_iou = _walk_hits(walked, ref, border)
-    more_hits, more_iou = _assign(assigned, ref, border, matching)
-    hits += more_hits
-    iou = more_iou + (_walk_iou(walked, ref) if matching == "iou" else hits_iou)
-
+def _scores(n_pred: jax.Array, n_ref: jax.Array, hits: jax.Array, iou: jax.Array) -> EventScores:
     def share(matched: jax.Array, of: jax.Array) -> jax.Array:
         score = jnp.where(of > 0, matched / jnp.maximum(of, 1), 0)
-        score = jnp.where((pred.count == 0) & (ref.count == 0), 1, score)
-        return jnp.where(ref.count < 0, jnp.nan, jnp.where(pred.count < 0, 0, score))
+        score = jnp.where((n_pred == 0) & (n_ref == 0), 1, score)
+        return jnp.where(n_ref < 0, jnp.nan, jnp.where(n_pred < 0, 0, score))
 
     return EventScores(
-        f1=share(2 * hits, pred.count + ref.count),
-        precision=share(hits, pred.count),
-        recall=share(hits, ref.count),
-        miou=share(iou, jnp.maximum(pred.count, ref.count)),
+        f1=share(2 * hits, n_pred + n_ref),
+        precision=share(hits, n_pred),
+        recall=share(hits, n_ref),
+        miou=share(iou, jnp.maximum(n_pred, n_ref)),
     )
 
 
-def _walk_hits(pred: Events, ref: Events, border: _Border) -> tuple[jax.Array, jax.Array]:
-    """Size of a largest matching within tolerance of two plain lists, and its total IoU."""
-
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        i, j, hits, iou = state
-        a, b = _event(pred, i), _event(ref, j)
-        hit = _within(a, b, border)
-        j_too_early = _exceeds(a[0], b[0], border) | _exceeds(a[1], b[1], border)
-        return i + (hit | ~j_too_early), j + (hit | j_too_early), hits + hit, iou + jnp.where(hit, _iou(a, b), 0)
-
-    zero = jnp.int32(0)
-    *_, hits, iou = jax.lax.while_loop(_both_left(pred, ref), step, (zero, zero, jnp.float32(0), jnp.float32(0)))
-    return hits, iou
+def _is_plain(events: Events, tolerance: float, matching: Matching) -> jax.Array:
+    slot, count = jnp.arange(events.onset.shape[-1]), events.count[:, None]
+    ordered = (events.offset[:, :-1] <= events.onset[:, 1:]) | (slot[1:] >= count)
+    long = (events.offset - events.onset > shortest_plain(tolerance, matching)) | (slot >= count)
+    return ordered.all(axis=-1) & long.all(axis=-1)
 
 
-def _walk_iou(pred: Events, ref: Events) -> jax.Array:
-    """Greatest total IoU of a one-to-one matching of two plain lists."""
+def _score_plain(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
+    """Size of a largest matching within tolerance of plain lists, and the total IoU of the matching asked for.
 
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        i, j, best, i_free, j_free, both_free = state
-        a, b = _event(pred, i), _event(ref, j)
-        best = jnp.maximum(best, both_free + _iou(a, b))
-        drop_i, drop_j = a[1] <= b[1], b[1] <= a[1]
-        # The event that takes the place of a dropped one is free in every matching so far.
-        both_free = jnp.where(drop_i, jnp.where(drop_j, best, j_free), i_free)
-        i_free, j_free = jnp.where(drop_i, best, i_free), jnp.where(drop_j, best, j_free)
-        return i + drop_i, j + drop_j, best, i_free, j_free, both_free
-
-    zero = jnp.int32(0)
-    return jax.lax.while_loop(_both_left(pred, ref), step, (zero, zero, *[jnp.float32(0)] * 4))[2]
+    Events of one cell, `[slots]`, as in all that follows.
+    """
+    partner = _pass_hits(pred, ref, tolerance)
+    hit = partner >= 0
+    iou = _pass_iou(pred, ref) if matching == "iou" else jnp.where(hit, _iou(pred, _at(ref, partner)), 0).sum()
+    return hit.sum(dtype=jnp.float32), iou
 
 
-def _both_left(pred: Events, ref: Events) -> Callable[[tuple[jax.Array, ...]], jax.Array]:
-    return lambda state: (state[0] < pred.count) & (state[1] < ref.count)
+def _used(events: Events) -> jax.Array:
+    return jnp.arange(events.onset.shape[-1]) < events.count
 
 
-def _assign(pred: Events, ref: Events, border: _Border, matching: Matching) -> tuple[jax.Array, jax.Array]:
-    """Size of a largest matching within tolerance, and the total IoU of the matching asked for, of any two lists."""
-    slot = jnp.arange(ref.onset.shape[-1])
-    events = (ref.onset, ref.offset)
+def _rank(events: Events, times: jax.Array, of: jax.Array, side: str) -> jax.Array:
+    """How many of `times`, which belong to `events` and rise, are below `of`; with `side="right"`, below or equal."""
+    # Comparing with all is fastest on every device until lists get very long.
+    return jnp.searchsorted(jnp.where(_used(events), times, jnp.inf), of, side=side, method="compare_all")
+
+
+def _pass_hits(pred: Events, ref: Events, tolerance: float) -> jax.Array:
+    """The reference event each predicted one is matched with, `[slots]`, -1 for none."""
+    (onset, offset), (latest_onset, latest_offset) = _window(pred, tolerance)
+    first = jnp.maximum(_rank(ref, ref.onset, onset, "left"), _rank(ref, ref.offset, offset, "left"))
+    end = jnp.minimum(_rank(ref, ref.onset, latest_onset, "right"), _rank(ref, ref.offset, latest_offset, "right"))
+
+    def step(free: jax.Array, event: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        first, end, used = event
+        choice = jnp.maximum(first, free)
+        hit = used & (choice < end)
+        return jnp.where(hit, choice + 1, free), jnp.where(hit, choice, -1)
+
+    return jax.lax.scan(step, jnp.int32(0), (first, end, _used(pred)))[1]
+
+
+def _pass_iou(pred: Events, ref: Events) -> jax.Array:
+    """Greatest total IoU of a one-to-one matching of plain lists."""
+    first = _rank(ref, ref.offset, pred.onset, "right")
+    last = _rank(ref, ref.onset, pred.offset, "left") - 1
+    # Of the reference events that lie within a predicted one, the longest has the greatest IoU with it.
+    around = _rank(pred, pred.offset, ref.offset, "left")
+    inside = _used(ref) & (around < pred.count) & (pred.onset[around] <= ref.onset)
+    longest = jnp.zeros_like(pred.onset).at[around].max(jnp.where(inside, ref.offset - ref.onset, 0))
+    with_inner = longest / (pred.offset - pred.onset)
+    with_last = jnp.where(first < last, _iou(pred, _at(ref, last)), 0)
+    overlaps = _used(pred) & (first <= last)
+
+    def step(state: tuple[Any, ...], event: tuple[Any, ...]) -> tuple[tuple[Any, ...], None]:
+        best, best_free, shared = state
+        first, last, with_first, with_inner, with_last, overlaps = event
+        before = jnp.where(first == shared, best_free, best)
+        other = jnp.maximum(before + with_first, best + with_inner)
+        free = jnp.where(first == last, before, other)
+        new = jnp.maximum(other, best + with_last), free, last
+        return jax.tree.map(lambda x, y: jnp.where(overlaps, x, y), new, state), None
+
+    start = (jnp.float32(0), jnp.float32(0), jnp.int32(-1))
+    events = (first, last, _iou(pred, _at(ref, first)), with_inner, with_last, overlaps)
+    return jax.lax.scan(step, start, events)[0][0]
+
+
+def _score_any(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
+    """What `_score_plain` gives, for any lists."""
 
     def near(row: jax.Array) -> jax.Array:
-        return jnp.where(slot < ref.count, _within(_event(pred, row), events, border), 0).astype(jnp.float32)
+        (onset, offset), (latest_onset, latest_offset) = _window(_at(pred, row), tolerance)
+        early = (ref.onset < onset) | (ref.offset < offset)
+        late = (ref.onset > latest_onset) | (ref.offset > latest_offset)
+        return jnp.where(_used(ref) & ~early & ~late, 1.0, 0.0)
 
     def overlap(row: jax.Array) -> jax.Array:
-        return jnp.where(slot < ref.count, _iou(_event(pred, row), events), 0)
+        return jnp.where(_used(ref), _iou(_at(pred, row), ref), 0)
 
-    def total(weights: Callable[..., Weights]) -> list[jax.Array]:
-        owner = assign(weights, pred.count, slot.size)
+    def total(weights: Callable[[jax.Array], Weights]) -> list[jax.Array]:
+        owner = assign(weights, pred.count, ref.onset.shape[-1])
         # Given the owner of every slot in place of one row, `weights` weighs each slot against its own owner.
         return [jnp.where(owner >= 0, weight, 0).sum() for weight in weights(owner)]
 
@@ -214,31 +233,37 @@ def _assign(pred: Events, ref: Events, border: _Border, matching: Matching) -> t
     return hits, iou
 
 
-def _event(events: Events, index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return events.onset[index], events.offset[index]
+def _at(events: Events, index: jax.Array) -> Events:
+    return events._replace(onset=events.onset[index], offset=events.offset[index])
 
 
-def _iou(a: tuple[jax.Array, jax.Array], b: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Intersection over union of events given as (onset, offset); for overlapping ones their hull is their union."""
-    shared = jnp.minimum(a[1], b[1]) - jnp.maximum(a[0], b[0])
-    hull = jnp.maximum(a[1], b[1]) - jnp.minimum(a[0], b[0])
-    same = (a[0] == b[0]) & (a[1] == b[1])
-    return jnp.where(same, 1, jnp.where(shared > 0, shared / jnp.where(hull > 0, hull, 1), 0))
+def _iou(a: Events, b: Events) -> jax.Array:
+    """Intersection over union, elementwise; where events overlap their hull is their union."""
+    shared = jnp.minimum(a.offset, b.offset) - jnp.maximum(a.onset, b.onset)
+    hull = jnp.maximum(a.offset, b.offset) - jnp.minimum(a.onset, b.onset)
+    same = (a.onset == b.onset) & (a.offset == b.offset)
+    return jnp.where(same, 1, jnp.where(shared > 0, shared / hull, 0))
 
 
-def _border(tolerance: float) -> _Border:
-    high = np.float32(tolerance + _HALF_STEP)
-    return _Border(high, np.float32(tolerance + _HALF_STEP - float(high)))
+def _window(events: Events, tolerance: float) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    """Earliest (onset, offset) within tolerance of those given, and latest."""
+    times = (events.onset, events.offset)
+    earliest, latest = ([sign * _earliest(sign * time, tolerance) for time in times] for sign in (1, -1))
+    return tuple(earliest), tuple(latest)
 
 
-def _within(a: tuple[jax.Array, jax.Array], b: tuple[jax.Array, jax.Array], border: _Border) -> jax.Array:
-    onset_off = _exceeds(a[0], b[0], border) | _exceeds(b[0], a[0], border)
-    return ~(onset_off | _exceeds(a[1], b[1], border) | _exceeds(b[1], a[1], border))
+def _earliest(time: jax.Array, tolerance: float) -> jax.Array:
+    """The least float32 that is within tolerance before `time`, so that comparing with it decides exactly."""
+    border = tolerance + _HALF_STEP
+    high = np.float32(border)
+    low = np.float32(border - float(high))
+    earliest, lost = _subtract(time, high)
+    earliest, lost = _subtract(earliest, low - lost)
+    return jnp.where(lost > 0, jnp.nextafter(earliest, jnp.float32(jnp.inf)), earliest)
 
 
-def _exceeds(a: jax.Array, b: jax.Array, border: _Border) -> jax.Array:
-    """Whether `a − b > high + low`, exactly: what rounding took from the difference decides where it equals `high`."""
+def _subtract(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`a − b` rounded to float32, and what rounding took from it (Knuth's TwoSum)."""
     difference = a - b
-    back = difference - a
-    lost = (a - (difference - back)) - (b + back)
-    return (difference > border.high) | ((difference == border.high) & (lost > border.low))
+    taken = a - difference
+    return difference, (a - (difference + taken)) + (taken - b)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxeval.scorers.events import Events, Matching, event_scores, is_plain
+from jaxeval.scorers.events import Events, Matching, event_scores, shortest_plain
 from jaxeval.scorers.packing import MISSING, Cells, EventLists, Nested, pack_cells, slots_for
 from jaxeval.scorers.scalars import SIGMA, Undefined, hz_to_semitones, normalized_mae
 from jaxeval.scorers.spectrum import exact_spectral_score, ordinal_spectral_score
