@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from jaxeval.captions import METRICS, caption_metrics
 from jaxeval.cards.schema import TEXT_KINDS, Kind
 from jaxeval.judges.matching import Matching, soft_f1
 from jaxeval.judges.protocol import Item, Progress, Score, Text, no_progress, score_others
-from jaxeval.models.sentence_encoder import SentenceEncoder
+
+if TYPE_CHECKING:
+    from jaxeval.models.sentence_encoder import SentenceEncoder
 
 CAPTION_BASELINES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "meteor")
 """Caption metrics that lie in [0, 1]."""

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxeval.cards.schema import TEXT_KINDS
 from jaxeval.judges.matching import soft_f1
 from jaxeval.judges.protocol import Item, Progress, Score, Text, no_progress, score_others
-from jaxeval.models.sentence_encoder import SentenceEncoder
+
+if TYPE_CHECKING:
+    from jaxeval.models.sentence_encoder import SentenceEncoder
 
 TEXT_SCALE = (0.2, 0.9)
 """Cosines of texts that become 0 and 1."""

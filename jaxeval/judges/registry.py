@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from jaxeval.errors import InputError
 from jaxeval.judges.baselines import CAPTION_BASELINES, CaptionBaseline, SoftF1
@@ -13,7 +14,9 @@ from jaxeval.judges.http_chat import HttpChat, HttpSettings
 from jaxeval.judges.llm import LLMJudge
 from jaxeval.judges.matching import Matching
 from jaxeval.judges.protocol import Judge
-from jaxeval.models.sentence_encoder import SentenceEncoder
+
+if TYPE_CHECKING:
+    from jaxeval.models.sentence_encoder import SentenceEncoder
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class JudgeSettings:
 
 
 _JUDGES: dict[str, Callable[[JudgeSettings], Judge]] = {
-    "embedded": lambda settings: EmbeddedJudge(SentenceEncoder.load(settings.encoder)),
-    "soft_f1": lambda settings: SoftF1(SentenceEncoder.load(settings.encoder), matching=settings.matching),
+    "embedded": lambda settings: EmbeddedJudge(_encoder(settings)),
+    "soft_f1": lambda settings: SoftF1(_encoder(settings), matching=settings.matching),
     **{name: partial(lambda name, settings: CaptionBaseline(name), name) for name in CAPTION_BASELINES},
 }
 DEFAULT_JUDGE = "embedded"
@@ -65,3 +68,9 @@ def make_judge(name_or_url: str = DEFAULT_JUDGE, settings: JudgeSettings | None 
     if settings.http is None:
         raise InputError("a judge behind an address needs settings.http with the name of its model")
     return LLMJudge(HttpChat(name_or_url, settings.http), prompts=settings.prompts, orders=settings.orders)
+
+
+def _encoder(settings: JudgeSettings) -> SentenceEncoder:
+    from jaxeval.models.sentence_encoder import SentenceEncoder  # brings jax along, which the other judges do without
+
+    return SentenceEncoder.load(settings.encoder)
