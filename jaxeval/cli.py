@@ -16,6 +16,8 @@ COMMANDS = {
     "pairs": ("jaxeval.pairs.command", "build pairs of original and edited audio from captioned clips"),
     "describe": ("jaxeval.edits.describe", "say what differs and what two recordings share, with a converted model"),
     "measure": ("jaxeval.audio.command", "measure loudness, pitch, events and spectrum of recordings"),
+    "score": ("jaxeval.cards.command", "score predicted audio cards against references on 15 fields and five axes"),
+    "audit": ("jaxeval.audit.command", "perturb reference cards, and see whether metrics notice"),
     "metrics": ("jaxeval.captions.command", "score predicted captions against references and write a report"),
 }
 

@@ -262,7 +262,7 @@ def folder_hash(path: str | os.PathLike[str]) -> str:
     """SHA-256 over the names and contents of all files below a folder."""
     folder = Path(path)
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    lines = [f"{file.relative_to(folder).as_posix()} {_file_hash(file)}\n" for file in files]
+    lines = [f"{file.relative_to(folder).as_posix()} {file_hash(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -322,7 +322,8 @@ def _lock(file: IO[Any]) -> None:
         return
 
 
-def _file_hash(path: Path) -> str:
+def file_hash(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

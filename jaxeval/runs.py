@@ -65,6 +65,17 @@ class Shard:
         """The file with the rows of this shard."""
         return out / "parts" / f"part-{self.index:04}-of-{self.count:04}.jsonl"
 
+    def how_to_merge(self, out: Path) -> str:
+        """What to tell the user when the shard is finished."""
+        return f"{self.part(out)}: when all {self.count} shards are done, run it with --merge in place of --shard"
+
+
+def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--shard` and `--merge`."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--shard", type=shard, metavar="I/N", help="do this part of the cards only, such as 3/8")
+    group.add_argument("--merge", action="store_true", help="do nothing but report, once all shards are done")
+
 
 def shard(text: str) -> Shard:
     """A shard as typed on a command line: `3/8`."""
@@ -92,4 +103,4 @@ def merge_parts(out: Path) -> list[Row]:
     missing = [str(index) for index in range(1, count + 1) if not Shard(index, count).part(out).exists()]
     if missing:
         raise InputError(f"{out}: shards {', '.join(missing[:10])} of {count} are not finished yet")
-    return [row for part in parts for row in read_table(part)]
+    return [row for part in parts if part.stat().st_size for row in read_table(part)]

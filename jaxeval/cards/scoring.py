@@ -102,7 +102,7 @@ class AcousticMetric:
     """
 
     name = "scorers"
-    columns = SCORES
+    columns: tuple[str, ...] = SCORES
 
     def __init__(self, sigma: Mapping[str, float] = SIGMA):
         self.sigma = dict(sigma)
@@ -126,6 +126,22 @@ class AcousticMetric:
             ]
             for name in self.columns
         }
+
+
+def scores_at(
+    found: Mapping[str, Scores], index: int
+) -> tuple[dict[str, dict[str, float | None]], dict[str, dict[str, str]]]:
+    """What several metrics say of one card: scores by metric and column, and reasons of those without a value."""
+    scores: dict[str, dict[str, float | None]] = {}
+    reasons: dict[str, dict[str, str]] = {}
+    for name, columns in found.items():
+        for column, each in columns.items():
+            score = each[index]
+            if score is not None:
+                scores.setdefault(name, {})[column] = None if score.value is None else round(score.value, 6)
+                if score.reason is not None:
+                    reasons.setdefault(name, {})[column] = score.reason
+    return scores, reasons
 
 
 def field_of(column: str) -> str:

@@ -92,9 +92,10 @@ def field_bars(rows: Sequence[dict[str, Any]], ink: str = INK) -> Figure:
     chance = [by_key.get((systems[0], field), {}).get("chance") for field in fields]
     known = [(place, value) for place, value in zip(places, chance, strict=True) if value is not None]
     if known:
-        at, levels = zip(*known, strict=True)
-        low, high = np.array(at) - 0.45, np.array(at) + 0.45
-        axes.vlines(levels, low, high, color=ink, linewidth=1.4, linestyles="dotted", label="constant guess")
+        spots, levels = np.array(known).T
+        axes.vlines(
+            levels, spots - 0.45, spots + 0.45, color=ink, linewidth=1.4, linestyles="dotted", label="constant guess"
+        )
     axes.set_yticks(places, [field.replace("_", " ") for field in fields], fontsize=9)
     axes.set_ylim(len(fields) - 0.4, -0.6)
     axes.set_xlim(0, 1.08)

@@ -6,7 +6,7 @@ CSV and JSON Lines come from `jaxeval.tables`; this file only turns the same row
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxeval.tables import Row
@@ -42,7 +42,7 @@ def metric_label(name: str) -> str:
     return name.upper().replace("_", "-")
 
 
-def numeric(rows: Sequence[Row], column: str) -> bool:
+def numeric(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
     """Whether a column holds numbers, and so is aligned to the right."""
     return any(isinstance(row.get(column), int | float) for row in rows)
 

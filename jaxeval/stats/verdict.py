@@ -24,13 +24,13 @@ class VerdictConfig:
     Attributes:
         level: of the trend tests over all error types together, and of equivalence.
         margin: change of the mean score that a paraphrase may bring, in units of the score.
-        control: the type that keeps the meaning.
+        control: the type that keeps the meaning; None asks for no control.
         seed: of the bootstrap intervals.
     """
 
     level: float = 0.05
     margin: float = 0.05
-    control: str = "paraphrase"
+    control: str | None = "paraphrase"
     seed: int = 0
 
 
@@ -122,7 +122,7 @@ def verdict(
             unchanged=int((~masks[name].all(axis=0)).sum()),
         )
     control = None
-    if config.control in scores:
+    if config.control is not None and config.control in scores:
         control = _control(scores[config.control], masks[config.control], config)
     reasons = (*_error_reasons(errors), *_control_reasons(control, config))
     return Verdict(not reasons, reasons, errors, control)
@@ -160,6 +160,8 @@ def _error_reasons(errors: Mapping[str, ErrorResult]) -> list[str]:
 
 
 def _control_reasons(control: ControlResult | None, config: VerdictConfig) -> list[str]:
+    if config.control is None:
+        return []
     if control is None:
         return [f"{config.control}: not scored"]
     reasons = []
