@@ -22,6 +22,8 @@ from jaxeval.audio.read import read_audio, read_channels
 MEDIANS = Path(__file__).parent.parent / "audio" / "crepe_medians.csv"
 HOP = 320
 CONFIDENT = 0.8
+DITHER = 2 ** (20 / 1200) - 1
+"""torchcrepe adds up to 20 cents of noise to each frame."""
 
 
 @pytest.fixture
@@ -67,4 +69,4 @@ def test_the_medians_of_crepe_are_crepes(shared, torchcrepe):
         sure = (confidence >= CONFIDENT).numpy()
         assert sure.mean() == pytest.approx(float(row["confident"]), abs=0.02)
         assert sure.mean() >= 0.5
-        assert np.median(f0.numpy()[sure]) == pytest.approx(float(row["median_f0"]), rel=0.002)
+        assert np.median(f0.numpy()[sure]) == pytest.approx(float(row["median_f0"]), rel=DITHER)
