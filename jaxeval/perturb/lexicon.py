@@ -137,6 +137,10 @@ class Lexicon:
                 for word in words:
                     self.attributes.add(word, Step(number, index))
         self._load_synonyms(data["synonyms"])
+        self._other_verbs: Table[str] = Table()
+        for verb in self.grammar["verbs"]:
+            for form in VERB_FORMS:
+                self._other_verbs.add(verb_form(verb, form), verb, form)
         self._alike: dict[str, set[str]] = {}
         self._generic = frozenset(data["alike"]["generic"])
         pairs = [(kind, name) for kind, *names in data["alike"]["kinds"] for name in names]
@@ -204,13 +208,11 @@ class Lexicon:
         ]
 
     def begins_phrase(self, words: Sequence[str], start: int) -> bool:
-        """Whether nothing before a noun belongs to it: no determiner, attribute or other noun."""
-        before = words[:start]
-        known = (self.attributes, self.nouns, self.synonyms["other"])
-        return not before or not (
-            before[-1].lower() in self.grammar["determiners"]
-            or any(table.at(before, start - 1) is not None for table in known)
-        )
+        """Whether a noun stands where an article could: at the start, after a verb, a preposition or a connective."""
+        if start == 0:
+            return True
+        known = self.grammar["prepositions"] | self.grammar["places"] | self.grammar["connectives"]
+        return words[start - 1].lower() in known or self.verbs.at(words[:start], start - 1) is not None
 
     def differ(self, name: str, other: str) -> bool:
         """Whether one name in place of the other would be an error: no synonyms, no kinds of the same thing."""
@@ -290,11 +292,12 @@ class Lexicon:
 
     def _is_verb(self, words: Sequence[str], mention: Mention[Source], after_source: bool) -> bool:
         """Whether a word that can be both is a verb here: "a bird whistles", not "a whistle blows"."""
-        verb = self.verbs.at(words, mention.start)
+        verb = self.verbs.at(words, mention.start) or self._other_verbs.at(words, mention.start)
         if verb is None or mention.stop > mention.start + 1:
             return False
         before = words[mention.start - 1].lower() if mention.start else ""
-        if before in self._verb_cues:
+        after = words[mention.stop].lower() if mention.stop < len(words) else ""
+        if before in self._verb_cues or before.endswith("ly") or (before == "and" and after in self.grammar["places"]):
             return True
         following = self.verbs.at(words, mention.stop) if mention.stop < len(words) else None
         predicate_follows = following is not None and following.form in ("s", "past")

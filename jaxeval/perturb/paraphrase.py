@@ -68,24 +68,27 @@ def _exchangeable(
 
 
 def _aspects(scene: Scene, field: str) -> list[Item]:
-    """An item for each action that can go on instead of happening, or the other way round."""
+    """An item for each action that can go on instead of happening, or the other way round, and stands alone in that."""
     copula = FIELDS[field].kind is not Kind.TAGS and FIELDS[field].words is None
     items: list[Item] = []
     for number, part in enumerate(scene.parts[field]):
+        words = [*map(str.lower, part.wording.words), ""]
         forms = {mention.stop: mention.form for mention in part.sources}
         for mention in part.actions:
-            before = part.wording.words[mention.start - 1].lower() if mention.start else ""
-            subject = forms.get(mention.start)
-            if mention.form == "ing" and before in _PROGRESSIVE:
-                text = verb_form(mention.entry, _PROGRESSIVE[before])
-                items.append([(number, Change(mention.start - 1, mention.stop, text))])
-            elif field == "verbs" and mention.form in ("base", "s", "ing"):
-                text = verb_form(mention.entry, "base" if mention.form == "ing" else "ing")
-                items.append([(number, Change(mention.start, mention.stop, text))])
-            elif (mention.form, subject) in (("s", "singular"), ("base", "plural")):
-                auxiliary = ("is " if subject == "singular" else "are ") if copula else ""
-                text = auxiliary + verb_form(mention.entry, "ing")
-                items.append([(number, Change(mention.start, mention.stop, text))])
+            start, stop, form = mention.start, mention.stop, mention.form
+            before = words[start - 1] if start else ""
+            if words[stop] == "and" or (before in _PROGRESSIVE and sum(word.endswith("ing") for word in words) > 1):
+                continue
+            if form == "ing" and before in _PROGRESSIVE:
+                change = Change(start - 1, stop, verb_form(mention.entry, _PROGRESSIVE[before]))
+            elif field == "verbs" and form in ("base", "s", "ing"):
+                change = Change(start, stop, verb_form(mention.entry, "base" if form == "ing" else "ing"))
+            elif (form, forms.get(start)) in (("s", "singular"), ("base", "plural")):
+                auxiliary = ("is " if form == "s" else "are ") if copula else ""
+                change = Change(start, stop, auxiliary + verb_form(mention.entry, "ing"))
+            else:
+                continue
+            items.append([(number, change)])
     return items
 
 

@@ -12,16 +12,16 @@ severity's among the higher's, and each goes farther (`scene.py`, `lexicon.py`):
 - hallucination: one sound of the scene's kind; another of its wider realm; two more that do not belong.
 - paraphrase: one rewording; half of them, at least two; all of them, a frame around the text included.
 
-Choices are made for the card, so that a dog that becomes a fox does so in its nouns, captions and reasoning alike.
+Choices are made for the card: a dog that becomes a fox does so in every field in which it is replaced.
 
-Limits: English only. What the lexicon does not know stays as it is, and a field nothing is known of is reported as
-unchanged. Words are told from their neighbours, not from a parse: a noun that is a verb elsewhere can be mistaken,
-agreement and idiom suffer at times, replaced sources keep adjectives that do not suit them, and what a paraphrase
-exchanges is seldom the same in every shade. A source whose siblings are all too alike becomes a relative at low
-severity. A scale has few steps: from near its middle, medium and high go equally far and differ by "extremely" and by
-how many are touched. A stated property that was not in the text (flag `property added`) is a weaker error than one that
-contradicts it. In captions of few words, what would add words is left out, and an added sound takes the place of
-the last words.
+Of some 3,300 real captions, 97 to 100 % changed under each type and severity. Limits: English only. What the lexicon
+does not know stays as it is, and a field nothing is known of is reported as unchanged. Words are told from their
+neighbours, not from a parse: a noun that is a verb elsewhere can be mistaken, agreement and idiom suffer at times,
+replaced sources keep adjectives that do not suit them, and what a paraphrase exchanges is seldom the same in every
+shade. A source whose siblings are all too alike becomes a relative at low severity. A scale has few steps: from near its
+middle, medium and high go equally far and differ by "extremely" and by how many are touched. A stated property that was
+not in the text (flag `property added`) is a weaker error than one that contradicts it. In captions of few words, what
+would add words is left out, and an added sound takes the place of the last words.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ from jaxeval.perturb.inflection import article, verb_form
 from jaxeval.perturb.lexicon import Lexicon, Mention, Source, inflected, load
 from jaxeval.perturb.paraphrase import paraphrase
 from jaxeval.perturb.scene import Item, Part, Scene, item_count
-from jaxeval.perturb.wording import Change, split_closing
+from jaxeval.perturb.wording import Change, capitalised, split_closing
 
 ADDED_SOUNDS = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: 4}
-TYPICAL = 4
-"""Sources at the head of a group, from which hallucinations are drawn."""
 
 
 class RuleBased:
@@ -90,13 +88,13 @@ def attribute(scene: Scene, field: str) -> Edit:
 
 def hallucination(scene: Scene, field: str) -> Edit:
     """Add sounds to a list, to the end of a text, or in place of the last words of a short caption."""
-    sounds = _added_sounds(scene)[: ADDED_SOUNDS[scene.severity]]
+    sounds = scene.added_sounds[: ADDED_SOUNDS[scene.severity]]
     texts = [part.text for part in scene.parts[field]]
     if FIELDS[field].kind is Kind.TAGS:
         return Edit((*texts, *(_tag(scene, field, source, action) for source, action in sounds)))
     limit = FIELDS[field].words
     if limit is not None:
-        return Edit(_crowded(texts[0], [source.name for source, _ in sounds], limit))
+        return Edit(_crowded(scene.lexicon, texts[0], [source.name for source, _ in sounds], limit))
     body, closing = split_closing(texts[0])
     clauses = [f"{article(source.name)} {source.name} {verb_form(action, 's')}" for source, action in sounds]
     listed = " and ".join(filter(None, (", ".join(clauses[:-1]), clauses[-1])))
@@ -149,9 +147,10 @@ def _replace_action(scene: Scene, parts: list[Part], name: str) -> Item:
 
 
 def _subject(part: Part, action: Mention[str]) -> Mention[Source] | None:
-    """Whose action it is: the source before it, or else the first one."""
-    before = [mention for mention in part.sources if mention.stop <= action.start]
-    return before[-1] if before else next(iter(part.sources), None)
+    """Whose action it is: the source before it, or else the first one; a possessor does nothing itself."""
+    sources = [mention for mention in part.sources if not mention.ending]
+    before = [mention for mention in sources if mention.stop <= action.start]
+    return before[-1] if before else next(iter(sources), None)
 
 
 def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) -> Change:
@@ -205,32 +204,6 @@ def _start_of_compound(lexicon: Lexicon, part: Part, start: int) -> int:
     return start
 
 
-def _added_sounds(scene: Scene) -> list[tuple[Source, str]]:
-    """Four sounds the card does not have, from likely to unlikely, each with what it does."""
-    groups = {source.group for source in scene.sources.values()}
-    home = next(iter(scene.sources.values())).group if groups else pick(list(scene.lexicon.groups), *scene.key, "home")
-    kinds: list[Callable[[Source], bool]] = [
-        lambda source: source.group[:2] == home[:2],
-        lambda source: source.group[0] == home[0] and source.group[1] != home[1],
-        *2 * [lambda source: all(source.group[0] != group[0] for group in groups | {home})],
-    ]
-    candidates = [
-        source
-        for group, members in scene.lexicon.groups.items()
-        if group not in groups | {home}
-        for source in members.sources[:TYPICAL]
-        if source.number == "count" and " " not in source.name
-    ]
-    chosen: list[Source] = []
-    for index, fits in enumerate(kinds):
-        fresh = [each for each in candidates if each.group not in {source.group for source in chosen}]
-        pool = [each for each in fresh if fits(each)] or fresh
-        chosen.append(pick(pool, *scene.key, "added", index))
-    return [
-        (source, pick(scene.lexicon.groups[source.group].deeds, *scene.key, "action", source.name)) for source in chosen
-    ]
-
-
 def _tag(scene: Scene, field: str, source: Source, action: str) -> str:
     """An added sound as the tags of the field are written."""
     if field == "nouns":
@@ -242,14 +215,16 @@ def _tag(scene: Scene, field: str, source: Source, action: str) -> str:
     return verb_form(action, form) if field == "verbs" else f"{source.name} {verb_form(action, form)}"
 
 
-def _crowded(text: str, names: list[str], limit: int) -> Value:
-    """A short caption with sounds added at the end, as many words as before or as allowed."""
+def _crowded(lexicon: Lexicon, text: str, names: list[str], limit: int) -> Value:
+    """A short caption with sounds added at the end, of as many words as before or as allowed, or fewer."""
     body, closing = split_closing(text)
-    words = body.split()
-    names = names[:limit]
+    words, names = body.split(), names[:limit]
     kept = words[: max(len(words), limit) - len(names)]
-    added = ", ".join([*([" ".join(kept)] if kept else []), *names])
-    return (added[:1].upper() + added[1:] if text[:1].isupper() else added) + closing
+    dangling = lexicon.grammar["determiners"] | lexicon.grammar["places"] | lexicon.grammar["connectives"]
+    while kept and kept[-1].lower() in dangling:
+        kept.pop()
+    listed = ", ".join([*filter(None, [" ".join(kept).rstrip(",;:")]), *names])
+    return (capitalised(listed) if text[:1].isupper() else listed) + closing
 
 
 _PERTURBERS: dict[ErrorType, Callable[[Scene, str], Edit]] = {

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxeval.cards.schema import FIELDS, TEXT_FIELDS, AudioCard, Kind, Value
 from jaxeval.perturb.cells import ErrorType, Severity
 from jaxeval.perturb.draws import pick, shuffled
-from jaxeval.perturb.lexicon import Lexicon, Mention, Source
+from jaxeval.perturb.lexicon import Group, Lexicon, Mention, Source
 from jaxeval.perturb.wording import Change, Wording, count_words
 
 Item = list[tuple[int, Change]]
 """Changes that go together, each with the number of the part it is in."""
+TYPICAL = 4
+"""Sources at the head of a group, from which sounds are added."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,31 @@ class Scene:
                 chosen[name] = pick(pool, *self.key, self.severity, name)
                 taken.add(chosen[name].name)
         return chosen
+
+    @functools.cached_property
+    def added_sounds(self) -> list[tuple[Source, str]]:
+        """Four sounds the card does not have, from likely to unlikely, each with what it does; no matter the severity."""
+        groups = {source.group for source in self.sources.values()}
+        home = next(iter(self.sources.values())).group if groups else pick(list(self.lexicon.groups), *self.key, "home")
+        kinds: list[Callable[[Group], bool]] = [
+            lambda group: group[:2] == home[:2],
+            lambda group: group[0] == home[0] and group[1] != home[1],
+            *2 * [lambda group: all(group[0] != other[0] for other in groups | {home})],
+        ]
+        free = [group for group in self.lexicon.groups if group not in groups | {home}]
+        sounds: list[tuple[Source, str]] = []
+        for index, fits in enumerate(kinds):
+            pool = [
+                source
+                for group in [group for group in free if fits(group)] or free
+                for source in self.lexicon.groups[group].sources[:TYPICAL]
+                if source.number == "count" and " " not in source.name
+            ]
+            source = pick(pool, *self.key, "added", index)
+            deeds = self.lexicon.groups[source.group].deeds
+            sounds.append((source, pick(deeds, *self.key, "action", source.name)))
+            free.remove(source.group)
+        return sounds
 
     def _pool(self, severity: Severity, source: Source, taken: set[str]) -> list[Source]:
         """What may stand for a source at a distance, the best fitting alone: counted as it is, and of as many words."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from jaxeval.perturb.inflection import article
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+")
-_CLOSING = re.compile(r"[\s.!?…]*$")
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,8 @@ def capitalised(text: str) -> str:
 
 def split_closing(text: str) -> tuple[str, str]:
     """A text and the marks it ends with."""
-    match = _CLOSING.search(text)
-    end = match.start() if match else len(text)
-    return text[:end], text[end:]
+    body = text.rstrip(".!?… \t\r\n")
+    return body, text[len(body) :]
 
 
 def _in_case_of(word: str, text: str) -> str:

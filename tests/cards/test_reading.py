@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -350,7 +351,8 @@ def check(card: AudioCard) -> None:
     assert list(card.status) == list(FIELDS)
     assert set(card.values) == {name for name, status in card.status.items() if status in (Status.OK, Status.REPAIRED)}
     assert {name for name in FIELDS if card.status[name] in (Status.REPAIRED, Status.MALFORMED)} == set(card.notes)
-    for name, value in card.values.items():
+    values: dict[str, Any] = dict(card.values)
+    for name, value in values.items():
         kind = FIELDS[name].kind
         if kind is Kind.SCALAR:
             assert value is None or (isinstance(value, float) and math.isfinite(value))

@@ -131,6 +131,7 @@ def test_a_word_is_a_verb_after_its_subject_and_a_noun_after_an_article():
         ("it drums and saws", [], []),
         ("a drum rolls", ["drum"], ["roll"]),
         ("people talk", ["person"], ["talk"]),
+        ("steady rain drums on a roof", ["rain"], []),
         ("the saw cuts while rain falls", ["saw", "rain"], ["fall"]),
     ]:
         found = lexicon.sources_in(text.split())
@@ -205,6 +206,22 @@ def test_short_captions_stay_within_their_words(card, type, severity):
             assert count_words(values[name]) <= field.words
 
 
+def test_an_added_sound_takes_the_place_of_the_last_words_of_a_short_caption():
+    card = parse_card({"id": "a", "caption_in_3_words": "Rain on roof", "caption_in_7_words_or_less": "A dog barks."})
+    low, medium, high = (values_of(perturb(card, ErrorType.HALLUCINATION, severity)) for severity in Severity)
+    assert re.fullmatch(r"Rain, \w+", low["caption_in_3_words"])
+    assert re.fullmatch(r"Rain, \w+, \w+", medium["caption_in_3_words"])
+    assert re.fullmatch(r"[A-Z]\w+, \w+, \w+", high["caption_in_3_words"])
+    assert re.fullmatch(r"A dog barks, \w+\.", low["caption_in_7_words_or_less"])
+
+
+@given(st.text(), st.sampled_from(TEXT_TYPES), st.sampled_from(list(Severity)))
+def test_no_text_breaks_a_rule(text, type, severity):
+    card = parse_card({"descriptive_caption": text, "caption_in_3_words": text, "nouns": [text], "verbs": [text]})
+    cell = perturb(card, type, severity)
+    assert set(cell.card.values) == set(card.values)
+
+
 def test_a_paraphrase_keeps_sources_actions_and_numbers():
     text = "A dog barks three times while thunder rumbles in the distance."
     for severity in Severity:
@@ -231,9 +248,9 @@ def test_what_nobody_knows_is_unchanged():
 
 GOLDEN = [
     "The sound is this: a canine woofs noisily in the yard.",
-    "A stopwatch ticks loudly in the yard.",
+    "A timer chimes loudly in the yard.",
     "An extremely shrill dog barks extremely faintly in the yard.",
-    "A dog barks loudly in the yard while a piglet snorts, a sigh rings out, a flare pops and a dial snaps.",
+    "A dog barks loudly in the yard while a piglet snorts, a sigh rings out, a flare pops and a lever flips.",
 ]
 
 
