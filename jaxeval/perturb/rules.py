@@ -18,10 +18,10 @@ Of some 3,300 real captions, 97 to 100 % changed under each type and severity. L
 does not know stays as it is, and a field nothing is known of is reported as unchanged. Words are told from their
 neighbours, not from a parse: a noun that is a verb elsewhere can be mistaken, agreement and idiom suffer at times,
 replaced sources keep adjectives that do not suit them, and what a paraphrase exchanges is seldom the same in every
-shade. A source whose siblings are all too alike becomes a relative at low severity. A scale has few steps: from near its
-middle, medium and high go equally far and differ by "extremely" and by how many are touched. A stated property that was
-not in the text (flag `property added`) is a weaker error than one that contradicts it. In captions of few words, what
-would add words is left out, and an added sound takes the place of the last words.
+shade. A source whose siblings are all too alike becomes a relative at low severity. A scale has few steps: from near
+its middle, medium and high go equally far and differ by "extremely" and by how many are touched. A stated property
+that was not in the text (flag `property added`) is a weaker error than one that contradicts it. In captions of few
+words, what would add words is left out, and an added sound takes the place of the last words.
 """
 
 from __future__ import annotations

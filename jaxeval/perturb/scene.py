@@ -72,7 +72,7 @@ class Scene:
 
     @functools.cached_property
     def added_sounds(self) -> list[tuple[Source, str]]:
-        """Four sounds the card does not have, from likely to unlikely, each with what it does; no matter the severity."""
+        """Four sounds the card does not have, from likely to unlikely, each with what it does."""
         groups = {source.group for source in self.sources.values()}
         home = next(iter(self.sources.values())).group if groups else pick(list(self.lexicon.groups), *self.key, "home")
         kinds: list[Callable[[Group], bool]] = [
