@@ -132,7 +132,8 @@ def default_metrics(args: argparse.Namespace, out: Path, types: Sequence[ErrorTy
     """What is audited where no metric is named: judge and baselines on texts, the scorers on what is measured."""
     metrics: list[CardMetric] = []
     if any(type in TEXT_TYPES for type in types):
-        metrics += [TextMetric(one) for one in (judge_from(args, out), *baselines_from(args, out))]
+        metrics.append(TextMetric(judge_from(args, out)))
+        metrics += [TextMetric(one, length=None) for one in baselines_from(args, out)]
     if any(type not in TEXT_TYPES for type in types):
         metrics.append(AcousticMetric())
     return metrics

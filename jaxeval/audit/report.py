@@ -24,6 +24,9 @@ from jaxeval.reports.tables import markdown_table, text_table
 from jaxeval.stats.verdict import Verdict, VerdictConfig
 from jaxeval.tables import Row, write_table
 
+WHOLE = (ALL_TEXT, CARD)
+"""What the verdict on a metric itself is about; the others are its parts."""
+_LABELS = {"falls_with": "falls with", "paraphrase": "largest change under paraphrase"}
 EXAMPLES = 3
 """Cards that the page shows in every cell."""
 ARITHMETIC = (
@@ -65,6 +68,7 @@ def write_report(
     judged = [Judged(one, one.verdict(config)) for one in series]
     write_table(out / "cells.jsonl", list(_cell_rows(rows)))
     verdicts = [_verdict_row(one) for one in judged if not one.is_arithmetic]
+    whole = [row for row in verdicts if row["scores"] in WHOLE]
     trends = [row for one in judged for row in _trend_rows(one)]
     controls = [row for one in judged for row in _control_rows(one, config)]
     effects = list(_effect_rows(rows))
@@ -76,10 +80,8 @@ def write_report(
         out / "summary.json",
         {"notes": list(notes), "verdicts": verdicts, "trends": trends, "paraphrase": controls, "effects": effects},
     )
-    shown = verdicts or [{"metric": AcousticMetric.name, "verdict": "–", "why": ARITHMETIC}]
-    columns = list(shown[0])
     with atomic_write(out / "summary.md") as file:
-        file.write(f"{markdown_table(shown, columns)}\n{markdown_table(trends, _TREND_COLUMNS)}")
+        file.write(f"{markdown_table(verdicts, _VERDICT_COLUMNS)}\n{markdown_table(trends, _TREND_COLUMNS)}")
     figures = dict(_figures(judged))
     for name, (draw, _) in figures.items():
         for kind in ("png", "svg"):
@@ -89,23 +91,29 @@ def write_report(
         out / "report.html",
         title="Audit of metrics by controlled perturbations",
         notes=notes,
-        parts=_parts(rows, cards, shown, trends, controls, effects, figures, config),
+        parts=_parts(rows, cards, verdicts, trends, controls, effects, figures, config),
     )
-    print(text_table([row for row in shown if row.get("scores") in (None, ALL_TEXT, CARD)], columns))
+    print(text_table(whole, _VERDICT_COLUMNS) if whole else ARITHMETIC)
     print(f"report: {out / 'report.html'}")
     return judged
 
 
+_VERDICT_COLUMNS = ("metric", "scores", "verdict", "falls_with", "misses", "paraphrase")
 _TREND_COLUMNS = ("metric", "scores", "type", "cards", *STEPS, "p_adjusted", "falls")
 
 
 def _verdict_row(judged: Judged) -> Row:
-    reasons = "; ".join(judged.verdict.reasons)
+    found = judged.verdict
+    falls = [type for type, result in found.errors.items() if result.falls]
+    changes = [test.mean for test in found.control.severities if test.mean is not None] if found.control else []
     return {
         "metric": judged.series.metric,
         "scores": judged.series.column,
-        "verdict": "passes" if judged.verdict.passes else "fails",
-        "why": reasons or "falls with the severity of every error, stays under paraphrase",
+        "verdict": "passes" if found.passes else "fails",
+        "falls_with": f"{len(falls)} of {len(found.errors)} types",
+        "misses": ", ".join(type for type in found.errors if type not in falls),
+        "paraphrase": max(changes, key=abs) if changes else None,
+        "reasons": list(found.reasons),
     }
 
 
@@ -249,12 +257,22 @@ def _parts(
         f"A metric passes if its scores fall with the severity of every type of error (Page's L, Holm within the metric, "
         f"level {config.level:g}) and a paraphrase changes the mean by less than {config.margin:g} (two one-sided tests).",
     )
-    yield table(verdicts, list(verdicts[0]))
+    whole = [row for row in verdicts if row["scores"] in WHOLE]
+    if whole:
+        yield table(whole, _VERDICT_COLUMNS, labels=_LABELS)
+    for row in whole:
+        if row["reasons"]:
+            reasons = "".join(f"<li>{escape(reason)}</li>" for reason in row["reasons"])
+            yield f'<p class="quiet">Why {escape(row["metric"])} fails:</p>\n<ul class="quiet">{reasons}</ul>\n'
     for draw, caption in figures.values():
         yield _heading(caption, "")
         yield figure(draw, caption)
     if any(row["metric"] == AcousticMetric.name for row in trends):
         yield f'<p class="quiet">{escape(ARITHMETIC)}</p>\n'
+    fields = [row for row in verdicts if row["scores"] not in WHOLE]
+    if fields:
+        yield _heading("Verdicts by field", "The same tests for each field alone; summary.json has the reasons.")
+        yield table(fields, _VERDICT_COLUMNS, labels=_LABELS)
     yield _heading("Means by severity", "Over the cards that a perturbation changed and that are scored throughout.")
     yield table(trends, _TREND_COLUMNS)
     if controls:

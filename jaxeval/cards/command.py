@@ -96,8 +96,10 @@ def score_shard(args: argparse.Namespace, pairs: Pairs, sigma: Mapping[str, floa
         return
     mine = part.take(pairs)
     judge = judge_from(args, out)
-    metrics: dict[str, CardMetric] = {JUDGED: TextMetric(judge, upper_bound=args.upper_bound)}
-    metrics |= {one.name: TextMetric(one) for one in baselines_from(args, out)}
+    metrics: dict[str, CardMetric] = {
+        JUDGED: TextMetric(judge, length="upper_bound" if args.upper_bound else "symmetric")
+    }
+    metrics |= {one.name: TextMetric(one, length=None) for one in baselines_from(args, out)}
     metrics[AcousticMetric.name] = AcousticMetric(sigma)
     rows = PartialRows(file, {"shard": [part.index, part.count]})
     try:

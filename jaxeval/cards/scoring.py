@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 import numpy as np
 
@@ -48,15 +48,16 @@ class CardMetric(Protocol):
 
 
 class TextMetric:
-    """The text fields, as a judge sees them; captions of a wanted length lose by their length.
+    """The text fields, as a judge or a baseline sees them.
 
     Args:
         judge: what scores the texts.
-        upper_bound: let fields whose name says "or less" be shorter for nothing.
+        length: multiply the scores of captions of a wanted length by `length_penalty`: symmetric, with the shorter ones
+            free where the field's name says "or less", or (for baselines) not at all.
     """
 
-    def __init__(self, judge: Judge, *, upper_bound: bool = False):
-        self.judge, self.name, self.upper_bound = judge, judge.name, upper_bound
+    def __init__(self, judge: Judge, *, length: Literal["symmetric", "upper_bound"] | None = "symmetric"):
+        self.judge, self.name, self.length = judge, judge.name, length
         self.columns = tuple(name for name, field in FIELDS.items() if field.kind in judge.kinds)
 
     def score(
@@ -87,10 +88,10 @@ class TextMetric:
 
     def _with_length(self, item: Item, score: Score) -> Score:
         field = FIELDS[item.field]
-        if field.words is None or score.value is None:
+        if self.length is None or field.words is None or score.value is None:
             return score
         words = count_words(cast(str, item.prediction))
-        factor = length_penalty(words, field.words, upper_bound=self.upper_bound and field.upper_bound)
+        factor = length_penalty(words, field.words, upper_bound=self.length == "upper_bound" and field.upper_bound)
         return dataclasses.replace(score, value=score.value * float(factor))
 
 

@@ -154,7 +154,7 @@ def field_rows(system: str | None, results: Sequence[CardResult], chance: Mappin
         mean, guess = _mean(known), chance.get(name)
         statuses = [result.prediction.status[name] for result in results if name in result.reference.values]
         yield {
-            "system": system or "",
+            **_named(system),
             "axis": field.axis.value,
             "field": name,
             "mean": mean,
@@ -195,7 +195,7 @@ def _event_score(pred: Any, ref: Any) -> Any:
 def _system_row(system: str | None, results: Sequence[CardResult]) -> Row:
     means = {axis.value: _mean([v for r in results if (v := r.axes[axis]) is not None]) for axis in Axis}
     totals = [result.total for result in results if result.total is not None]
-    return {"system": system or "", "cards": len(results), **means, "total": _mean(totals)}
+    return {**_named(system), "cards": len(results), **means, "total": _mean(totals)}
 
 
 def _scored_card(tables: tuple[str, str], result: CardResult) -> ScoredCard:
@@ -226,6 +226,10 @@ def _skill(mean: float | None, chance: float | None) -> float | None:
         return None
     value = float(skill(mean, chance))
     return None if math.isnan(value) else value
+
+
+def _named(system: str | None) -> Row:
+    return {} if system is None else {"system": system}
 
 
 def _mean(values: Sequence[float]) -> float | None:

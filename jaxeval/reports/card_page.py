@@ -75,7 +75,7 @@ def write_card_page(
                 card.title,
                 card.score,
                 order,
-                facts={"duration": f"{card.reference.duration:g} s"} if card.reference.duration else {},
+                facts={"duration": f"{card.reference.duration:.2f} s"} if card.reference.duration else {},
                 recordings=card.recordings,
                 sections=(_axis(card, axis) for axis in Axis),
             )

@@ -68,12 +68,12 @@ def field_bars(rows: Sequence[dict[str, Any]], ink: str = INK) -> Figure:
     """Mean score of each field of a card as horizontal bars, one a system, with the chance level as a mark.
 
     Args:
-        rows: a summary with the columns `system`, `field`, `mean` and `chance`; None leaves a gap.
+        rows: a summary with the columns `field`, `mean`, `chance` and, of several, `system`; None leaves a gap.
         ink: colour of text and axes, to suit the background.
     """
     fields = list(dict.fromkeys(row["field"] for row in rows))
-    systems = list(dict.fromkeys(row["system"] for row in rows))
-    by_key = {(row["system"], row["field"]): row for row in rows}
+    systems = list(dict.fromkeys(row.get("system", "") for row in rows))
+    by_key = {(row.get("system", ""), row["field"]): row for row in rows}
     figure = Figure(figsize=(7.6, 0.9 + len(fields) * (0.16 + 0.16 * len(systems)) + 0.24 * len(systems)))
     figure.set_layout_engine("constrained")
     FigureCanvasAgg(figure)
