@@ -41,8 +41,6 @@ class CaptionBaseline:
         progress(len(items))
         if self.name not in METRICS:
             return [Score(None, f"the caption metric {self.name} is not available") for _ in items]
-        if not items:
-            return []
         predictions = [_joined(item.prediction) for item in items]
         references = [[_joined(item.reference)] for item in items]
         rows = caption_metrics(predictions, references, [self.name])[1]

@@ -71,9 +71,12 @@ class ReplyCache:
             if not line.endswith(b"\n"):
                 break
             self._read += len(line)
-            with contextlib.suppress(ValueError, TypeError, KeyError):
+            try:
                 entry = json.loads(line)
-                self._entries[entry.pop("key")] = entry
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(entry, dict) and isinstance(key := entry.pop("key", None), str):
+                self._entries[key] = entry
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

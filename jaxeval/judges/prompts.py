@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from jaxeval.cards.schema import FIELDS, TEXT_KINDS, Kind
+from jaxeval.cards.schema import FIELDS, Kind
 from jaxeval.errors import InputError
 from jaxeval.judges.chat import Message, UnusableReply
 from jaxeval.judges.protocol import Item
@@ -68,7 +68,7 @@ def read_prompts(path: str | os.PathLike[str] | None = None) -> dict[Kind, Promp
         raise InputError(f"{file}: no such file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: not TOML ({error})") from None
-    return {kind: _prompt(content.get(kind), kind, file) for kind in sorted(TEXT_KINDS)}
+    return {kind: _prompt(content.get(kind), kind, file) for kind in (Kind.TAGS, Kind.DESCRIPTION, Kind.REASONING)}
 
 
 def read_reply(text: str, kind: Kind) -> tuple[float, dict[str, float]]:

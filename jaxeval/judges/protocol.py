@@ -117,7 +117,7 @@ def decide_empty(item: Item) -> Score | None:
 def score_others(
     kinds: frozenset[Kind], items: Sequence[Item], progress: Progress, score: Callable[[list[Item]], list[Score]]
 ) -> list[Score]:
-    """Score the items that `decide_empty` leaves open with `score`, and put all scores in order.
+    """Score the items that `decide_empty` leaves open, if any, with `score`, and put all scores in order.
 
     Raises:
         ValueError: an item is not of `kinds`.
@@ -126,8 +126,9 @@ def score_others(
         raise ValueError(f"{strange.field}: this judge scores {', '.join(sorted(kinds))}, not {strange.kind}")
     decided = [decide_empty(item) for item in items]
     progress(sum(one is not None for one in decided))
-    rest = iter(score([item for item, one in zip(items, decided, strict=True) if one is None]))
-    return [next(rest) if one is None else one for one in decided]
+    undecided = [item for item, one in zip(items, decided, strict=True) if one is None]
+    scores = iter(score(undecided) if undecided else ())
+    return [next(scores) if one is None else one for one in decided]
 
 
 def _words(side: Text) -> str:
