@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def put_many(cache, name, count):
 
 def test_many_threads_and_processes_write_whole_lines(file):
     context, shared = multiprocessing.get_context("fork"), ReplyCache(file)
-    team = [context.Process(target=put_many, args=(ReplyCache(file), name, 40)) for name in "ab"]
+    team: list[Any] = [context.Process(target=put_many, args=(ReplyCache(file), name, 40)) for name in "ab"]
     team += [threading.Thread(target=put_many, args=(shared, name, 40)) for name in "cd"]
     for one in team:
         one.start()

@@ -10,18 +10,19 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jaxeval.errors import InputError, RunError
-from jaxeval.judges.chat import Question, UnusableReply
+from jaxeval.judges.chat import Question, Reply, UnusableReply
 from jaxeval.judges.http_chat import HttpChat, HttpSettings
 from jaxeval.judges.http_chat import endpoint as full_address
 from jaxeval.judges.protocol import Usage
-from tests.judges.conftest import Endpoint, Response, completion
+from tests.judges.conftest import Endpoint, Response, Script, completion
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = {"model": "m", "first_wait": 0.01, "timeout": 5.0}
+QUICK: dict[str, Any] = {"model": "m", "first_wait": 0.01, "timeout": 5.0}
 
 
 def chat(endpoint: Endpoint, **settings) -> HttpChat:
@@ -39,6 +40,21 @@ def questions(count: int) -> list[Question]:
 def only_fine(reply: str) -> None:
     if reply != "fine":
         raise UnusableReply(f"{reply!r} is not fine")
+
+
+def reason(reply: Reply) -> str:
+    assert reply.text is None and reply.reason is not None
+    return reply.reason
+
+
+def slowly(seconds: float) -> Script:
+    """A script that takes its time."""
+
+    def script(prompt: str, before: int) -> Response:
+        time.sleep(seconds)
+        return completion("fine")
+
+    return script
 
 
 def cached(file: Path) -> list[dict]:
@@ -108,7 +124,7 @@ def test_replies_come_in_the_order_of_the_questions(endpoint):
         return completion(prompt.upper())
 
     endpoint.script = slow_at_first
-    seen = []
+    seen: list[int] = []
     replies = chat(endpoint).ask(questions(20), progress=seen.append)
     assert [reply.text for reply in replies] == [f"QUESTION {index}" for index in range(20)]
     assert sum(seen) == 20
@@ -178,19 +194,19 @@ def test_what_will_not_change_is_asked_once(endpoint, response):
     endpoint.script = lambda prompt, before: response
     reply = chat(endpoint).ask([question("a")])[0]
     assert endpoint.asked["a"] == 1
-    assert re.search("no such model|bad request|pay first|HTTP 302|refused: I will not", reply.reason)
+    assert re.search("no such model|bad request|pay first|HTTP 302|refused: I will not", reason(reply))
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_the_timeout(endpoint):
-    endpoint.script = lambda prompt, before: time.sleep(1) or completion("fine")
+    endpoint.script = slowly(1)
     began = time.monotonic()
     reply = chat(endpoint, timeout=0.1, attempts=2).ask([question("a")])[0]
-    assert "within 0.1 s" in reply.reason and time.monotonic() - began < 0.9
+    assert "within 0.1 s" in reason(reply) and time.monotonic() - began < 0.9
 
 
 def test_a_server_that_is_not_there_is_a_reason_too():
     nobody = HttpChat("http://127.0.0.1:9", HttpSettings(**QUICK, attempts=2))
-    assert "no response" in nobody.ask([question("a")])[0].reason
+    assert "no response" in reason(nobody.ask([question("a")])[0])
     with pytest.raises(RunError, match="m: no response"):
         nobody(question("a").messages)
 
@@ -200,7 +216,7 @@ def test_a_server_that_is_down_is_given_up(endpoint):
     replies = chat(endpoint, attempts=1, give_up_after=3, concurrency=1).ask(questions(30))
     assert sum(endpoint.asked.values()) == 3
     assert [reply.reason for reply in replies[:3]] == ["HTTP 500: down"] * 3
-    assert all("not asked: 3 questions in a row" in reply.reason for reply in replies[3:])
+    assert all("not asked: 3 questions in a row" in reason(reply) for reply in replies[3:])
 
 
 def test_reasons_do_not_repeat_the_key(endpoint, monkeypatch):
@@ -252,7 +268,7 @@ def test_a_server_that_does_not_count_tokens_is_fine(endpoint, usage):
 
 
 def test_no_more_requests_are_under_way_than_allowed(endpoint):
-    endpoint.script = lambda prompt, before: time.sleep(0.03) or completion("fine")
+    endpoint.script = slowly(0.03)
     chat(endpoint, concurrency=3).ask(questions(12))
     assert endpoint.most == 3
 
