@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> None:
     out = Path(args.out)
     cards = read_cards(args.references, strict=True)
     types = list(dict.fromkeys(args.types))
-    metrics = [FunctionMetric(name) for name in dict.fromkeys(args.metric)]
+    functions = [FunctionMetric(name) for name in dict.fromkeys(args.metric)]
+    metrics = [] if args.merge else functions or default_metrics(args, out, types)
     text = text_perturber(args, out)
     start_run(
         out,
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
             "references_sha256": file_hash(args.references),
             "metrics": sorted(args.metric),
             "types": [type.value for type in types],
-            **({} if metrics else what_is_judged_by(args)),
+            **({} if functions else what_is_judged_by(args)),
             "perturb_with": args.perturb_with,
             "seed": args.seed,
             "sigma": SIGMA,
@@ -88,8 +89,7 @@ def run(args: argparse.Namespace) -> None:
     )
     if not args.merge:
         part = args.shard or Shard()
-        chosen = metrics or default_metrics(args, out, types)
-        audit_shard(part.take(cards), chosen, types, text, args.seed, out, part)
+        audit_shard(part.take(cards), metrics, types, text, args.seed, out, part)
         if args.shard:
             print(part.how_to_merge(out))
             return

@@ -30,8 +30,8 @@ _LABELS = {"falls_with": "falls with", "paraphrase": "largest change under parap
 EXAMPLES = 3
 """Cards that the page shows in every cell."""
 ARITHMETIC = (
-    "Measured fields fall by arithmetic: a larger shift is a lower score, whatever the recording. Their curves check the "
-    "scorers and the perturbations, not a judgement, so they get no verdict."
+    "Measured fields fall by arithmetic: a larger shift is a lower score, whatever the recording. Their curves check "
+    "scorers and perturbations, not a judgement, so they get no verdict."
 )
 
 
@@ -254,8 +254,9 @@ def _parts(
 ) -> Iterator[str]:
     yield _heading(
         "Verdicts",
-        f"A metric passes if its scores fall with the severity of every type of error (Page's L, Holm within the metric, "
-        f"level {config.level:g}) and a paraphrase changes the mean by less than {config.margin:g} (two one-sided tests).",
+        "A metric passes if its scores fall with the severity of every type of error (Page's L, Holm within a metric, "
+        f"level {config.level:g}) and a paraphrase changes the mean by less than {config.margin:g} (two one-sided "
+        "tests).",
     )
     whole = [row for row in verdicts if row["scores"] in WHOLE]
     if whole:

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> None:
     references = read_cards(args.references, strict=True)
     pairs, unpredicted = join_cards(read_cards(args.predictions), references)
     sigma = SIGMA if args.sigma == "published" else fitted_sigma(references, args.references)
+    metrics = {} if args.merge else card_metrics(args, sigma, out)
     start_run(
         out,
         {
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
         {"predictions": args.predictions, "references": args.references},
     )
     if not args.merge:
-        score_shard(args, pairs, sigma, out, args.shard or Shard())
+        score_shard(pairs, metrics, out, args.shard or Shard())
         if args.shard:
             print(args.shard.how_to_merge(out))
             return
@@ -89,18 +90,22 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def score_shard(args: argparse.Namespace, pairs: Pairs, sigma: Mapping[str, float], out: Path, part: Shard) -> None:
+def card_metrics(args: argparse.Namespace, sigma: Mapping[str, float], out: Path) -> dict[str, CardMetric]:
+    """What cards are scored by: the judge and the baselines on texts, the scorers on what is measured."""
+    length: Literal[symmetric, upper_bound] = "upper_bound" if args.upper_bound else "symmetric"
+    return {
+        JUDGED: TextMetric(judge_from(args, out), length=length),
+        **{one.name: TextMetric(one, length=None) for one in baselines_from(args, out)},
+        AcousticMetric.name: AcousticMetric(sigma),
+    }
+
+
+def score_shard(pairs: Pairs, metrics: Mapping[str, CardMetric], out: Path, part: Shard) -> None:
     """Score the cards of a shard that an earlier run has not, into its part file."""
     file = part.part(out)
     if file.exists():
         return
     mine = part.take(pairs)
-    judge = judge_from(args, out)
-    metrics: dict[str, CardMetric] = {
-        JUDGED: TextMetric(judge, length="upper_bound" if args.upper_bound else "symmetric")
-    }
-    metrics |= {one.name: TextMetric(one, length=None) for one in baselines_from(args, out)}
-    metrics[AcousticMetric.name] = AcousticMetric(sigma)
     rows = PartialRows(file, {"shard": [part.index, part.count]})
     try:
         done = {_key(row) for row in rows.rows}
