@@ -71,9 +71,7 @@ def project(x: jax.Array, weight: jax.Array) -> jax.Array:
 class LayerNorm(nnx.Module):
     """Layer norm over the last axis, computed in float32."""
 
-    def __init__(
-        self, size: int, *, eps: float = 1e-5, dtype: DTypeLike, layers: int | None = None, rngs: nnx.Rngs
-    ):
+    def __init__(self, size: int, *, eps: float = 1e-5, dtype: DTypeLike, layers: int | None = None, rngs: nnx.Rngs):
         self.weight = parameter(rngs, (size,), ("activation",), ones, dtype, layers)
         self.bias = parameter(rngs, (size,), ("activation",), zeros, dtype, layers)
         self.eps = eps
