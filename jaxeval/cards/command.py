@@ -10,6 +10,7 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
 
 def card_metrics(args: argparse.Namespace, sigma: Mapping[str, float], out: Path) -> dict[str, CardMetric]:
     """What cards are scored by: the judge and the baselines on texts, the scorers on what is measured."""
-    length: Literal[symmetric, upper_bound] = "upper_bound" if args.upper_bound else "symmetric"
+    length: Literal["symmetric", "upper_bound"] = "upper_bound" if args.upper_bound else "symmetric"
     return {
         JUDGED: TextMetric(judge_from(args, out), length=length),
         **{one.name: TextMetric(one, length=None) for one in baselines_from(args, out)},

@@ -141,7 +141,7 @@ def test_an_interrupted_run_keeps_what_it_had(references, tmp_path, monkeypatch)
     from jaxeval.audit import command
 
     monkeypatch.setattr(command, "CARDS_AT_A_TIME", 5)
-    scored = []
+    scored: list[str] = []
     real = command.audit_cards
 
     def stop_at_ten(cards, *args, **options):
@@ -150,12 +150,14 @@ def test_an_interrupted_run_keeps_what_it_had(references, tmp_path, monkeypatch)
         scored.extend(card.id for card in cards)
         return real(cards, *args, **options)
 
+    def go_on(cards, *args, **options):
+        scored.extend(card.id for card in cards)
+        return real(cards, *args, **options)
+
     monkeypatch.setattr(command, "audit_cards", stop_at_ten)
     flags = [*planted("truth"), "--types", "scalar", "paraphrase"]
     assert audit(references, tmp_path / "out", *flags) == 130
-    monkeypatch.setattr(
-        command, "audit_cards", lambda cards, *a, **o: scored.extend(c.id for c in cards) or real(cards, *a, **o)
-    )
+    monkeypatch.setattr(command, "audit_cards", go_on)
     assert audit(references, tmp_path / "out", *flags) == 0
     assert scored == [card.id for card in read_cards(references)]
 
