@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from jaxeval.errors import InputError
 
@@ -24,7 +25,7 @@ class ReplyCache:
     """Entries by key, in memory and in a file; safe for threads and processes.
 
     Args:
-        path: the file, made if it is missing.
+        path: the file; made when the first entry is looked for.
 
     Raises:
         InputError: it is a file of something else.
@@ -32,12 +33,11 @@ class ReplyCache:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "a+b")  # noqa: SIM115 - open as long as the cache is
         self._entries: dict[str, Entry] = {}
         self._read = 0
         self._mutex = threading.Lock()
-        self._take_in()
+        if self.path.exists():
+            self._take_in()
         if self._read and not self._entries:
             self._file.close()
             raise InputError(f"{self.path}: holds something other than replies; choose another file for the cache")
@@ -61,6 +61,11 @@ class ReplyCache:
             self._file.write(line)
             self._file.flush()
             self._entries[key] = entry
+
+    @functools.cached_property
+    def _file(self) -> IO[bytes]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return open(self.path, "a+b")  # open as long as the cache is
 
     def _take_in(self) -> None:
         """Read the complete lines that were added since the last time."""
