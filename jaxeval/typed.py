@@ -68,11 +68,11 @@ def convert(value: Any, kind: Any, name: str) -> Any:
         try:
             value = kind(value)
         except ValueError:
-            raise InputError(f"{name} is {value!r}, expected {_NAMES[kind]}") from None
+            raise InputError(f"{name} is {value!r}, expected {_NAMES.get(kind, kind.__name__)}") from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < 2**1023 else math.inf
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name} is {value!r}, expected a finite number")
     if type(value) is not kind:
-        raise InputError(f"{name} is {value!r}, expected {_NAMES[kind]}")
+        raise InputError(f"{name} is {value!r}, expected {_NAMES.get(kind, kind.__name__)}")
     return value

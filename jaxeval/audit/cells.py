@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from jaxeval.cards.reading import card_row
 from jaxeval.cards.schema import FIELDS, AudioCard
@@ -11,6 +12,9 @@ from jaxeval.cards.scoring import CardMetric, scores_at
 from jaxeval.judges.protocol import Progress, no_progress
 from jaxeval.perturb import Cell, ErrorType, Severity, TextPerturber, perturb
 from jaxeval.tables import Row
+
+THREADS = 8
+"""For perturbations that wait for a model elsewhere; those by rules do not mind."""
 
 
 def audit_cards(
@@ -39,10 +43,11 @@ def audit_cards(
         order of types and severities, with `type`, `severity`, `values` (the changed fields as they became), `flags`
         and `skipped` (reasons) by field, `scores` by metric and column, and `reasons` of those without a value.
     """
-    cells = [
-        [perturb(card, type, severity, seed=seed, text=text, sigmas=sigma) for type in types for severity in Severity]
-        for card in cards
-    ]
+    with ThreadPoolExecutor(THREADS) as pool:
+        made = pool.map(
+            lambda spec: perturb(*spec, seed=seed, text=text, sigmas=sigma), itertools.product(cards, types, Severity)
+        )
+        cells = [list(itertools.islice(made, len(types) * len(Severity))) for _ in cards]
     predictions = [
         each for card, own in zip(cards, cells, strict=True) for each in (card, *(cell.card for cell in own))
     ]

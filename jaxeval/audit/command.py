@@ -8,6 +8,7 @@ and can be cut into shards.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from jaxeval.scorers import SIGMA
 from jaxeval.stats.verdict import VerdictConfig
 
 CARDS_AT_A_TIME = 16
+CARD_TOKENS = 2048
+"""A reply with all text fields of a card."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=arguments.seed, default=0, help="of the perturbations (default %(default)s)")
     parser.add_argument("--level", type=_share, default=0.05, help="of the tests (default %(default)s)")
     parser.add_argument(
-        "--margin", type=_share, default=0.05, help="what a paraphrase may change of the mean (default %(default)s)"
+        "--margin", type=_positive, default=0.05, help="what a paraphrase may change of the mean (default %(default)s)"
     )
     add_shard_arguments(parser)
     parser.add_argument("--note", action="append", default=[], metavar="TEXT", help="a remark on top of the page")
@@ -150,14 +153,22 @@ def text_perturber(args: argparse.Namespace, out: Path) -> TextPerturber:
     http = settings_from(args, out).http
     if http is None:
         raise InputError("--perturb-with judge: --judge must be an endpoint")
-    return LanguageModel(HttpChat(args.judge, http))
+    whole_card = max(http.max_tokens, CARD_TOKENS)
+    return LanguageModel(HttpChat(args.judge, dataclasses.replace(http, max_tokens=whole_card)))
 
 
 def _share(text: str) -> float:
+    value = _positive(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return value
+
+
+def _positive(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return value
