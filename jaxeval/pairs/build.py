@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,11 +21,12 @@ from jaxeval.audio.lengths import SAMPLE_RATE
 from jaxeval.audio.loudness import loudness
 from jaxeval.audio.read import read_audio, write_flac
 from jaxeval.errors import InputError
-from jaxeval.files import PartialRows, environment, read_json, write_json
+from jaxeval.files import PartialRows, file_hash
 from jaxeval.pairs.clips import MAX_SOURCE_SECONDS, Clip, Groups, read_clips, split_groups
 from jaxeval.pairs.mix import Source, mix, prepare
 from jaxeval.pairs.recipe import Recipe, draw_recipe
 from jaxeval.pairs.texts import difference, scene_caption
+from jaxeval.runs import start_run
 from jaxeval.tables import Row, audio_path, read_table
 from jaxeval.workers import unordered_map
 
@@ -77,7 +77,7 @@ def build_pairs(config: BuildConfig) -> Path:
     clips = read_clips(config.clips)
     split_groups(config.clips, clips, config.seed)  # too few groups: say so before a long check
     settings = _settings(config)
-    _start_run(out, config, settings)
+    start_run(out, settings, {"clips": config.clips})
     if table.exists():
         _check_audio(table)
         print(f"{table} is already finished", file=sys.stderr)
@@ -174,23 +174,9 @@ def _rounded(value: float | None) -> float | None:
 
 def _settings(config: BuildConfig) -> dict[str, Any]:
     """Everything that decides what the pairs are."""
-    digest = hashlib.sha256(Path(config.clips).read_bytes()).hexdigest()
+    digest = file_hash(config.clips)
     chosen = {key: value for key, value in asdict(config).items() if key not in ("clips", "out", "workers")}
     return {"clips_sha256": digest, **chosen}
-
-
-def _start_run(out: Path, config: BuildConfig, settings: dict[str, Any]) -> None:
-    """Write the run's settings, or see that the folder's earlier run had the same."""
-    if (out / "config.json").exists():
-        found = read_json(out / "config.json")
-        for key, value in settings.items():
-            if found.get(key) != value:
-                raise InputError(
-                    f"{out}: holds pairs made with {key}={found.get(key)!r}, not {value!r}; choose another --out"
-                )
-    else:
-        write_json(out / "environment.json", environment())
-        write_json(out / "config.json", {"clips": config.clips, **settings})
 
 
 def _check_audio(table: Path) -> None:

@@ -217,7 +217,7 @@ def test_a_finished_build_is_left_alone_and_another_is_refused_in_its_place(buil
     assert main(command(clips, table.parent, "--seconds", "4")) == 0
     assert table.stat().st_mtime_ns == before
     assert main(command(clips, table.parent, "--seconds", "5")) == 2
-    assert "holds pairs made with seconds=4.0, not 5.0" in capsys.readouterr().err
+    assert "holds results made with seconds=4.0, not 5.0" in capsys.readouterr().err
 
 
 def test_a_finished_build_that_has_lost_a_recording_is_not_called_finished(built, tmp_path, capsys):
