@@ -81,7 +81,7 @@ def test_finished_captions_are_not_taken_for_those_of_other_settings(checkpoint,
     out = tmp_path / "captions.jsonl"
     assert main(command(checkpoint, pairs, out)) == 0
     assert main(command(checkpoint, pairs, out, "--name", "other")) == 2
-    assert "holds captions made with name='tiny', not 'other'" in capsys.readouterr().err
+    assert "holds results made with name='tiny', not 'other'" in capsys.readouterr().err
 
 
 def test_sampled_answers_differ_by_seed_and_not_by_run(checkpoint, pairs, tmp_path):
