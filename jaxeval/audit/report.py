@@ -220,7 +220,8 @@ def _figures(judged: Sequence[Judged]) -> Iterator[tuple[str, tuple[Callable[[st
         for column, series in numbers.items():
             for type in series.scores:
                 name = type if type in EVENT_TYPES else field_of(column)
-                panels.setdefault(name, {})[column] = (series, type)
+                part = column.removeprefix(field_of(column)).strip("_") or "score"
+                panels.setdefault(name, {})[part] = (series, type)
         yield "numbers", (_draw_pairs(panels), "Scores of measured fields against the size of the error")
 
 
