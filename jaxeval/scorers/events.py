@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -97,7 +98,7 @@ def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching:
     more_hits, more_iou = jax.lax.cond(
         plain.all(),
         lambda *_: (jnp.zeros_like(hits), jnp.zeros_like(iou)),
-        jax.vmap(partial(_score_any, tolerance=tolerance, matching=matching)),
+        partial(_score_any, tolerance=tolerance, matching=matching),
         pred._replace(count=jnp.where(plain, 0, pred.count)),
         ref,
     )
@@ -106,10 +107,10 @@ def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching:
 
 
 def shortest_plain(tolerance: float, matching: Matching) -> float:
-    """Length in seconds that the events of plain lists must exceed for a single pass to score them.
+    """Length in seconds that all events of plain lists must exceed for one pass to score them.
 
-    Zero, but for `matching="tolerance"` the pairs of the pass must also be the only possible ones. They are where events
-    are longer than twice the tolerance: two partners of an event begin no further apart, and the first has to fit between.
+    Zero, but for `matching="tolerance"` the pairs found must also be the only ones possible. They are where events are
+    longer than twice the tolerance: two partners of an event begin no further apart, and the first has to fit between.
     """
     return 2.002 * (tolerance + _HALF_STEP) if matching == "tolerance" else 0.0
 
@@ -170,9 +171,11 @@ def _rank(events: Events, times: jax.Array, of: jax.Array, side: str) -> jax.Arr
 
 def _pass_hits(pred: Events, ref: Events, tolerance: float) -> jax.Array:
     """The reference event each predicted one is matched with, `[slots]`, -1 for none."""
-    (onset, offset), (latest_onset, latest_offset) = _window(pred, tolerance)
-    first = jnp.maximum(_rank(ref, ref.onset, onset, "left"), _rank(ref, ref.offset, offset, "left"))
-    end = jnp.minimum(_rank(ref, ref.onset, latest_onset, "right"), _rank(ref, ref.offset, latest_offset, "right"))
+    # A loop of two turns, or XLA would work out the borders anew for every pair.
+    borders = jax.lax.map(partial(_border, pred, tolerance), jnp.array([1.0, -1.0]))
+    earliest, latest = (jax.tree.map(itemgetter(turn), borders) for turn in (0, 1))
+    first = jnp.maximum(_rank(ref, ref.onset, earliest.onset, "left"), _rank(ref, ref.offset, earliest.offset, "left"))
+    end = jnp.minimum(_rank(ref, ref.onset, latest.onset, "right"), _rank(ref, ref.offset, latest.offset, "right"))
 
     def step(free: jax.Array, event: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         first, end, used = event
@@ -187,10 +190,10 @@ def _pass_iou(pred: Events, ref: Events) -> jax.Array:
     """Greatest total IoU of a one-to-one matching of plain lists."""
     first = _rank(ref, ref.offset, pred.onset, "right")
     last = _rank(ref, ref.onset, pred.offset, "left") - 1
-    # Of the reference events that lie within a predicted one, the longest has the greatest IoU with it.
-    around = _rank(pred, pred.offset, ref.offset, "left")
-    inside = _used(ref) & (around < pred.count) & (pred.onset[around] <= ref.onset)
-    longest = jnp.zeros_like(pred.onset).at[around].max(jnp.where(inside, ref.offset - ref.onset, 0))
+    # What lies within a predicted event overlaps no other; the longest of it has the greatest IoU.
+    inside = _used(ref) & (pred.onset[:, None] <= ref.onset) & (ref.offset <= pred.offset[:, None])
+    bits = jax.lax.bitcast_convert_type(ref.offset - ref.onset, jnp.int32)  # of such order, and reduced in SIMD
+    longest = jax.lax.bitcast_convert_type(jnp.where(inside, bits, 0).max(axis=-1), jnp.float32)
     with_inner = longest / (pred.offset - pred.onset)
     with_last = jnp.where(first < last, _iou(pred, _at(ref, last)), 0)
     overlaps = _used(pred) & (first <= last)
@@ -210,26 +213,27 @@ def _pass_iou(pred: Events, ref: Events) -> jax.Array:
 
 
 def _score_any(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
-    """What `_score_plain` gives, for any lists."""
+    """What `_score_plain` gives, for any lists; events of many cells, `[cells, slots]`."""
 
-    def near(row: jax.Array) -> jax.Array:
-        (onset, offset), (latest_onset, latest_offset) = _window(_at(pred, row), tolerance)
-        early = (ref.onset < onset) | (ref.offset < offset)
-        late = (ref.onset > latest_onset) | (ref.offset > latest_offset)
+    def near(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
+        earliest, latest = (_border(_at(cell[0], row), tolerance, sign) for sign in (1, -1))
+        ref = cell[1]
+        early = (ref.onset < earliest.onset) | (ref.offset < earliest.offset)
+        late = (ref.onset > latest.onset) | (ref.offset > latest.offset)
         return jnp.where(_used(ref) & ~early & ~late, 1.0, 0.0)
 
-    def overlap(row: jax.Array) -> jax.Array:
-        return jnp.where(_used(ref), _iou(_at(pred, row), ref), 0)
+    def overlap(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
+        return jnp.where(_used(cell[1]), _iou(_at(cell[0], row), cell[1]), 0)
 
-    def total(weights: Callable[[jax.Array], Weights]) -> list[jax.Array]:
-        owner = assign(weights, pred.count, ref.onset.shape[-1])
+    def total(weights: Callable[..., Weights]) -> list[jax.Array]:
+        owner = assign(weights, (pred, ref), pred.count, ref.onset.shape[-1])
         # Given the owner of every slot in place of one row, `weights` weighs each slot against its own owner.
-        return [jnp.where(owner >= 0, weight, 0).sum() for weight in weights(owner)]
+        return [jnp.where(owner >= 0, weight, 0).sum(axis=-1) for weight in jax.vmap(weights)((pred, ref), owner)]
 
     if matching == "tolerance":
-        hits, iou = total(lambda row: (near(row), near(row) * overlap(row)))
+        hits, iou = total(lambda *pair: (near(*pair), near(*pair) * overlap(*pair)))
     else:
-        (hits,), (iou,) = total(lambda row: (near(row),)), total(lambda row: (overlap(row),))
+        (hits,), (iou,) = total(lambda *pair: (near(*pair),)), total(lambda *pair: (overlap(*pair),))
     return hits, iou
 
 
@@ -245,24 +249,26 @@ def _iou(a: Events, b: Events) -> jax.Array:
     return jnp.where(same, 1, jnp.where(shared > 0, shared / hull, 0))
 
 
-def _window(events: Events, tolerance: float) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-    """Earliest (onset, offset) within tolerance of those given, and latest."""
-    times = (events.onset, events.offset)
-    earliest, latest = ([sign * _earliest(sign * time, tolerance) for time in times] for sign in (1, -1))
-    return tuple(earliest), tuple(latest)
+def _border(events: Events, tolerance: float, sign: Any) -> Events:
+    """The earliest onsets and offsets within tolerance of those given, or for `sign` -1 the latest.
 
-
-def _earliest(time: jax.Array, tolerance: float) -> jax.Array:
-    """The least float32 that is within tolerance before `time`, so that comparing with it decides exactly."""
+    They are float32 numbers such that comparing a time with them decides exactly: the least not below the true border, and
+    the greatest not above.
+    """
     border = tolerance + _HALF_STEP
     high = np.float32(border)
     low = np.float32(border - float(high))
-    earliest, lost = _subtract(time, high)
-    earliest, lost = _subtract(earliest, low - lost)
-    return jnp.where(lost > 0, jnp.nextafter(earliest, jnp.float32(jnp.inf)), earliest)
+
+    def earliest(time: jax.Array) -> jax.Array:
+        rounded, lost = _subtract(time, high)
+        rounded, lost = _subtract(rounded, low - lost)
+        return jnp.where(lost > 0, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
+
+    onset, offset = (sign * earliest(sign * time) for time in (events.onset, events.offset))
+    return events._replace(onset=onset, offset=offset)
 
 
-def _subtract(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _subtract(a: Any, b: Any) -> tuple[jax.Array, jax.Array]:
     """`a − b` rounded to float32, and what rounding took from it (Knuth's TwoSum)."""
     difference = a - b
     taken = a - difference

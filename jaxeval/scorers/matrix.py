@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 
-from jaxeval.scorers.events import Events, Matching, event_scores, shortest_plain
-from jaxeval.scorers.packing import MISSING, Cells, EventLists, Nested, pack_cells, slots_for
+from jaxeval.scorers.events import Matching, event_scores, shortest_plain
+from jaxeval.scorers.packing import MISSING, Cells, Nested, pack_cells, slots_for
 from jaxeval.scorers.scalars import SIGMA, Undefined, hz_to_semitones, normalized_mae
 from jaxeval.scorers.spectrum import exact_spectral_score, ordinal_spectral_score
 from jaxeval.sharding import batch_sharding, make_mesh
@@ -73,99 +73,74 @@ def score_matrix(
         ValueError: what `pack_cells`, `normalized_mae` and `event_scores` raise, or axes that do not broadcast.
     """
     pred, ref = (cells if isinstance(cells, Cells) else pack_cells(cells) for cells in (predictions, references))
-    shape = np.broadcast_shapes(pred.shape, ref.shape)
     mesh = make_mesh(devices=jax.local_devices() if devices is None else devices)
-    score_events = _event_kernel(mesh, tolerance, matching)
-    spread = (sigma["lufs"], sigma["median_f0"])
+    score = _kernel(mesh, undefined, tolerance, matching)
+    spread = np.array([sigma["lufs"], sigma["median_f0"]], np.float32)
 
-    result = {name: np.empty(math.prod(shape), np.float32) for name in SCORES}
+    shape = np.broadcast_shapes(pred.shape, ref.shape)
+    result = np.empty((len(SCORES), math.prod(shape)), np.float32)
     for first in range(0, math.prod(shape), chunk):
-        cells = np.arange(first, min(first + chunk, math.prod(shape)))
-        one, other = (_take(side, cells, shape) for side in (pred, ref))
+        rows = np.arange(first, min(first + chunk, math.prod(shape)))
+        one, other = (cells.reshape(-1).take(_places(rows, cells.shape, shape)) for cells in (pred, ref))
+        batches = _batches(one, other, shortest_plain(tolerance, matching), mesh)
         # All work is under way before the first result is waited for.
-        numbers = _score_numbers(*_place((one[:-1], other[:-1]), mesh), spread, undefined)
-        events = [
-            (cells[rows], score_events(*_place(batch, mesh)))
-            for rows, batch in _event_batches(one.active_event, other.active_event, tolerance, matching)
-        ]
-        for rows, columns in [(cells, numbers), *events]:
-            for name, column in columns.items():
-                result[name][rows] = np.asarray(column)[: len(rows)]
-    return {name: column.reshape(shape) for name, column in result.items()}
+        for part, scores in [(part, score(*batch, spread)) for part, batch in batches]:
+            result[:, rows[part]] = np.asarray(scores)[:, : part.size]
+    return dict(zip(SCORES, result.reshape(len(SCORES), *shape), strict=True))
 
 
-def _take(cells: Cells, rows: np.ndarray, shape: tuple[int, ...]) -> Cells:
-    """Cells by their place in the whole matrix, along one axis; a broadcast axis is never written out."""
-    index = np.unravel_index(rows, shape) if shape else (np.zeros(1, int),)
-
-    def pick(x: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(x, (*(shape or (1,)), *x.shape[len(cells.shape) :]))[index]
-
-    lufs, median_f0, frequency_profile, events = cells
-    return Cells(
-        pick(lufs),
-        pick(median_f0),
-        pick(frequency_profile),
-        events._replace(start=pick(events.start), size=pick(events.size)),
-    )
+def _places(rows: np.ndarray, shape: tuple[int, ...], whole: tuple[int, ...]) -> np.ndarray:
+    """Where rows of the whole matrix stand in an operand of `shape` that is broadcast to it; nothing is written out."""
+    if shape == whole:
+        return rows
+    places = np.arange(math.prod(shape)).reshape(shape)
+    return np.broadcast_to(places, whole)[np.unravel_index(rows, whole)]
 
 
-def _event_batches(
-    pred: EventLists, ref: EventLists, tolerance: float, matching: Matching
-) -> Iterator[tuple[np.ndarray, tuple[Events, Events]]]:
-    """Padded batches of cells of about equal size and of one kind, each with the rows it came from."""
-    slots = slots_for(np.maximum(pred.size, ref.size))
-    for width in np.unique(slots):
-        rows = np.flatnonzero(slots == width)
-        for part in np.array_split(rows, -(-rows.size * int(width) // _BATCH_SLOTS)):
-            cells = tuple(
-                lists._replace(start=lists.start[part], size=lists.size[part]).pad(int(width)) for lists in (pred, ref)
-            )
-            plain = is_plain(*cells, tolerance=tolerance, matching=matching)
-            for kind in (plain, ~plain):
-                if kind.any():
-                    yield part[kind], jax.tree.map(lambda x, kind=kind: x[kind], cells)
+def _batches(
+    pred: Cells, ref: Cells, shortest: float, mesh: Mesh
+) -> Iterator[tuple[np.ndarray, list[tuple[Any, ...]]]]:
+    """Padded batches of cells of about equal size and of one kind, each with the rows it is made of."""
+    slots = slots_for(np.maximum(pred.active_event.size, ref.active_event.size))
+    plain = np.minimum(pred.active_event.shortest, ref.active_event.shortest) > shortest
+    for kind in (plain, ~plain):
+        for width in np.unique(slots[kind]).tolist():
+            group = np.flatnonzero(kind & (slots == width))
+            for part in np.array_split(group, -(-group.size * width // _BATCH_SLOTS)):
+                padded = np.pad(part, (0, _padded(part.size, mesh.size) - part.size), mode="edge")
+                batch = [cells.take(padded) for cells in (pred, ref)]
+                yield part, [(*cells[:-1], cells.active_event.pad(width)) for cells in batch]
 
 
-def _place(batch: Any, mesh: Mesh) -> Any:
-    """Put arrays on the devices, split by rows, after adding empty rows up to a power of two a device."""
-    rows = len(jax.tree.leaves(batch)[0])
-    padded = mesh.size * 2 ** math.ceil(math.log2(max(rows / mesh.size, 1)))
-
-    def put(x: np.ndarray) -> jax.Array:
-        return jax.device_put(np.pad(x, [(0, padded - rows)] + [(0, 0)] * (x.ndim - 1)), batch_sharding(mesh))
-
-    return jax.tree.map(put, batch)
+def _padded(rows: int, devices: int) -> int:
+    """Rows of the batch that takes `rows`: the next quarter step between powers of two, times the number of devices."""
+    a_device = -(-rows // devices)
+    step = 2 ** max(0, a_device.bit_length() - 3)
+    return -(-a_device // step) * step * devices
 
 
 @lru_cache
-def _event_kernel(mesh: Mesh, tolerance: float, matching: Matching) -> Callable[[Events, Events], dict[str, jax.Array]]:
-    """Compiled scoring of a batch of events, each device looping over its own rows for as long as they need."""
+def _kernel(mesh: Mesh, undefined: Undefined, tolerance: float, matching: Matching) -> Callable[..., jax.Array]:
+    """Compiled scoring of a batch to `[scores, rows]`; each device loops over its own rows for as long as they need."""
 
-    def score(pred: Events, ref: Events) -> dict[str, jax.Array]:
-        scores = event_scores(pred, ref, tolerance=tolerance, matching=matching)
-        parts = {f"active_event_{name}": score for name, score in scores._asdict().items()}
-        return {"active_event": (scores.f1 + scores.miou) / 2, **parts}
+    def missing(score: jax.Array, pred: jax.Array, ref: jax.Array) -> jax.Array:
+        return jnp.where(ref == MISSING, jnp.nan, jnp.where(pred == MISSING, 0, score))
 
-    spec = batch_sharding(mesh).spec
-    return jax.jit(jax.shard_map(score, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+    def score(pred: tuple[Any, ...], ref: tuple[Any, ...], spread: jax.Array) -> jax.Array:
+        (lufs, f0, levels, events), (ref_lufs, ref_f0, ref_levels, ref_events) = pred, ref
+        loudness = normalized_mae(lufs, ref_lufs, spread[0], undefined=undefined)
+        pitch = normalized_mae(hz_to_semitones(f0), hz_to_semitones(ref_f0), spread[1], undefined=undefined)
+        matched = event_scores(events, ref_events, tolerance=tolerance, matching=matching)
+        scores = {
+            "lufs": missing(loudness, lufs, ref_lufs),
+            "median_f0": missing(pitch, f0, ref_f0),
+            "active_event": (matched.f1 + matched.miou) / 2,
+            "frequency_profile": ordinal_spectral_score(levels, ref_levels),
+            **{f"active_event_{name}": score for name, score in matched._asdict().items()},
+            "frequency_profile_exact": exact_spectral_score(levels, ref_levels),
+        }
+        return jnp.stack([scores[name] for name in SCORES])
 
-
-@partial(jax.jit, static_argnames="undefined")
-def _score_numbers(
-    pred: tuple[jax.Array, ...], ref: tuple[jax.Array, ...], spread: tuple[float, float], undefined: Undefined
-) -> dict[str, jax.Array]:
-    """Scores of the scalar fields and the spectrum, given in the order of `Cells`, `[rows]` each."""
-    (lufs, f0, levels), (ref_lufs, ref_f0, ref_levels) = pred, ref
-
-    def missing(score: jax.Array, one: jax.Array, other: jax.Array) -> jax.Array:
-        return jnp.where(other == MISSING, jnp.nan, jnp.where(one == MISSING, 0, score))
-
-    loudness = normalized_mae(lufs, ref_lufs, spread[0], undefined=undefined)
-    pitch = normalized_mae(hz_to_semitones(f0), hz_to_semitones(ref_f0), spread[1], undefined=undefined)
-    return {
-        "lufs": missing(loudness, lufs, ref_lufs),
-        "median_f0": missing(pitch, f0, ref_f0),
-        "frequency_profile": ordinal_spectral_score(levels, ref_levels),
-        "frequency_profile_exact": exact_spectral_score(levels, ref_levels),
-    }
+    split = batch_sharding(mesh).spec
+    ins, outs = (split, split, PartitionSpec()), PartitionSpec(None, *split)
+    return jax.jit(jax.shard_map(score, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False))

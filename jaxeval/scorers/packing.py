@@ -31,20 +31,21 @@ class EventLists(NamedTuple):
         offset: `[total]` float32, seconds.
         start: `[...]` where a list begins; lists may share their events, so this may be a broadcast view.
         size: `[...]` int32, events of a list; -1 where the field is missing.
+        shortest: `[...]` float32, length of the shortest event of a list; 0 where events overlap, infinite without any.
     """
 
     onset: np.ndarray
     offset: np.ndarray
     start: np.ndarray
     size: np.ndarray
+    shortest: np.ndarray
 
     def pad(self, slots: int) -> Events:
-        """Pad every list to `slots` events, which none may exceed."""
-        slot = np.arange(slots)
-        used = slot < self.size[..., None]
-        onset, offset = np.zeros((2, *used.shape), np.float32)
-        index = (self.start[..., None] + slot)[used]
-        onset[used], offset[used] = self.onset[index], self.offset[index]
+        """Pad lists along one axis to `slots` events, which none may exceed; other lists' events serve as padding."""
+        place = self.start[:, None] + np.arange(slots)
+        onset, offset = (
+            x.take(place, mode="clip") if x.size else np.zeros(place.shape, x.dtype) for x in (self.onset, self.offset)
+        )
         return Events(onset, offset, self.size)
 
 
@@ -53,38 +54,59 @@ def slots_for(count: Any) -> Any:
     return 2 ** np.ceil(np.log2(np.maximum(count, _MIN_SLOTS))).astype(int)
 
 
-def flatten_events(lists: Sequence[EventList]) -> EventLists:
+def flatten_events(lists: Sequence[EventList], shape: tuple[int, ...] = (-1,)) -> EventLists:
     """Lay event lists end to end, each sorted by onset, then offset.
 
     Args:
         lists: for each clip a list of `(onset, offset)` pairs in seconds, an array `[n, 2]`, or None where the field is
             missing.
+        shape: leading axes to fold the lists into, default one.
 
     Raises:
         ValueError: a time that is not a finite number, or an offset before its onset; says which list.
     """
-    size = np.fromiter((-1 if events is None else len(events) for events in lists), np.int32, len(lists))
-    used = np.maximum(size, 0)
+    present: Sequence[Any] = [() if events is None else events for events in lists]
+    used = size = np.fromiter(map(len, present), np.int32, len(present))
+    if type(None) in set(map(type, lists)):
+        size = np.where([events is None for events in lists], np.int32(-1), used)
+    start = np.cumsum(used) - used
     owner = np.repeat(np.arange(len(lists)), used)
-    pairs = list(chain.from_iterable(events for events in lists if events is not None))
+    onset, offset = _times(present, owner)
+
+    follows = owner[1:] == owner[:-1]
+    falls = (onset[1:] < onset[:-1]) | ((onset[1:] == onset[:-1]) & (offset[1:] < offset[:-1]))
+    if (falls & follows).any():
+        order = np.lexsort((offset, onset, owner))
+        onset, offset = onset[order], offset[order]
+
+    length = offset - onset
+    length[1:][follows & (onset[1:] < offset[:-1])] = 0
+    shortest = np.full(len(lists), np.inf, np.float32)
+    if length.size:
+        shortest[used > 0] = np.minimum.reduceat(length, start[used > 0])
+    return EventLists(onset, offset, start.reshape(shape), size.reshape(shape), shortest.reshape(shape))
+
+
+def _times(lists: Sequence[Any], owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Onsets and offsets of all events in float32, checked; `owner` is the list of each event."""
     try:
-        flat = np.fromiter(chain.from_iterable(pairs), np.float32, 2 * len(pairs)).reshape(-1, 2)
-        malformed = not set(map(len, pairs)) <= {2}
+        if set(map(type, lists)) <= {np.ndarray}:
+            arrays = [np.empty((0, 2), np.float32), *filter(len, lists)]
+            flat = np.concatenate(arrays, dtype=np.float32, casting="same_kind")
+        else:
+            pairs = list(chain.from_iterable(lists))
+            if not set(map(len, pairs)) <= {2}:
+                raise ValueError
+            flat = np.fromiter(chain.from_iterable(pairs), np.float32, 2 * len(pairs)).reshape(-1, 2)
     except (TypeError, ValueError):
-        malformed = True
-    if malformed:
-        raise ValueError("events: expected pairs of numbers (onset, offset) in seconds")
-    onset, offset = flat[:, 0], flat[:, 1]
-    if (wrong := ~(np.isfinite(flat).all(axis=1) & (onset <= offset))).any():
-        first = int(np.argmax(wrong))
+        raise ValueError("events: expected pairs of numbers (onset, offset) in seconds") from None
+    onset, offset = flat.T.copy()
+    if not (np.isfinite(flat).all() and (onset <= offset).all()):
+        first = int(np.argmax(~(np.isfinite(onset) & np.isfinite(offset) & (onset <= offset))))
         raise ValueError(
             f"events of list {owner[first]}: [{onset[first]:g}, {offset[first]:g}], expected finite times, onset first"
         )
-    falls = (onset[1:] < onset[:-1]) | ((onset[1:] == onset[:-1]) & (offset[1:] < offset[:-1]))
-    if (falls & (owner[1:] == owner[:-1])).any():
-        order = np.lexsort((offset, onset, owner))
-        onset, offset = onset[order], offset[order]
-    return EventLists(onset, offset, np.cumsum(used) - used, size)
+    return onset, offset
 
 
 def pack_events(lists: Sequence[EventList]) -> Events:
@@ -93,7 +115,9 @@ def pack_events(lists: Sequence[EventList]) -> Events:
     The number of slots is a power of two, at least 8. See `flatten_events` for what is accepted and raised.
     """
     flat = flatten_events(lists)
-    return flat.pad(int(slots_for(flat.size.max(initial=0))))
+    events = flat.pad(int(slots_for(flat.size.max(initial=0))))
+    used = np.arange(events.onset.shape[-1]) < flat.size[:, None]
+    return Events(np.where(used, events.onset, 0), np.where(used, events.offset, 0), flat.size)
 
 
 class Cells(NamedTuple):
@@ -116,6 +140,18 @@ class Cells(NamedTuple):
         """Leading axes, such as (type, severity, clip)."""
         return self.lufs.shape
 
+    def reshape(self, *shape: int) -> Cells:
+        """The same cells with other leading axes."""
+        lufs, median_f0, levels, (onset, offset, *lists) = self
+        events = EventLists(onset, offset, *(x.reshape(shape) for x in lists))
+        return Cells(lufs.reshape(shape), median_f0.reshape(shape), levels.reshape(*shape, levels.shape[-1]), events)
+
+    def take(self, rows: np.ndarray) -> Cells:
+        """Cells by their place along one axis."""
+        lufs, median_f0, levels, (onset, offset, *lists) = self
+        events = EventLists(onset, offset, *(x.take(rows) for x in lists))
+        return Cells(lufs.take(rows), median_f0.take(rows), levels.take(rows, axis=0), events)
+
 
 Nested = Mapping[str, Any] | Sequence["Nested"]
 
@@ -134,7 +170,7 @@ def pack_cells(cards: Nested) -> Cells:
     def scalar(name: str) -> np.ndarray:
         return np.array([card.get(name, MISSING) for card in flat], np.float32).reshape(shape)
 
-    events = flatten_events([card.get("active_event") for card in flat])
+    events = flatten_events([card.get("active_event") for card in flat], shape)
     levels = np.fromiter(
         chain.from_iterable(card.get("frequency_profile", nothing) for card in flat), np.int8, len(flat) * len(BANDS)
     )
@@ -142,7 +178,7 @@ def pack_cells(cards: Nested) -> Cells:
         lufs=scalar("lufs"),
         median_f0=scalar("median_f0"),
         frequency_profile=levels.reshape(*shape, len(BANDS)),
-        active_event=events._replace(start=events.start.reshape(shape), size=events.size.reshape(shape)),
+        active_event=events,
     )
 
 
