@@ -9,6 +9,8 @@ from jaxeval.errors import InputError
 
 LARGEST_COUNT = 2**31 - 1
 LARGEST_SEED = 2**32 - 1
+MAX_NEW_TOKENS = 2**15
+"""Longest answer to ask a model for."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,6 +29,11 @@ def positive(text: str) -> int:
 def natural(text: str) -> int:
     """A count, 0 included."""
     return _whole(text, 0, LARGEST_COUNT)
+
+
+def new_tokens(text: str) -> int:
+    """Length of an answer."""
+    return _whole(text, 1, MAX_NEW_TOKENS)
 
 
 def seed(text: str) -> int:

@@ -98,7 +98,7 @@ def load_model(
     if attention == "cudnn" and (mesh.devices.flat[0].platform != "gpu" or jnp.dtype(kept).itemsize != 2):
         where = f"{mesh.devices.flat[0].platform} and {jnp.dtype(kept).name}"
         raise InputError(f"attention: cudnn needs a GPU and bfloat16 or float16, this is {where}; use xla")
-    check_checksums(folder)
+    check_checksums(folder, PARAMS)
     processor = Processor.from_folder(folder)
     config = read_config(
         folder,
@@ -110,6 +110,7 @@ def load_model(
         pad_token_id=processor.pad_id,
     )
     model = abstract_model(config)
+    check_tree(folder / PARAMS, variables(model), info.dtype)
     values = restore_tree(folder / PARAMS, placed_shapes(model, mesh))
     for name, variable in variables(model).items():
         variable.set_value(values[name])
@@ -212,7 +213,7 @@ def load_adapter(path: str | os.PathLike[str], model: Qwen2Audio, *, base: str |
     folder = Path(path)
     config = read_adapter_config(folder)
     check_base(folder, config, base)
-    check_checksums(folder)
+    check_checksums(folder, PARAMS)
     if config.lora is not None:
         add_lora(model, config.lora, rngs=nnx.Rngs(0))
     trained = trained_variables(model, config.trained)
@@ -228,6 +229,11 @@ def read_adapter_config(path: str | os.PathLike[str]) -> AdapterConfig:
     config = from_object(AdapterConfig, read_json(file), str(file))
     if config.lora is not None and config.lora.rank < 1:
         raise InputError(f"{file}: lora: rank is {config.lora.rank}, expected at least 1")
+    for name, pattern in (("trained", config.trained), ("lora: targets", config.lora.targets if config.lora else "")):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InputError(f"{file}: {name}: {pattern!r} is no regular expression ({error})") from None
     return config
 
 
@@ -260,8 +266,14 @@ def tree_shapes(path: Path) -> dict[str, jax.ShapeDtypeStruct]:
         raise InputError(f"{path}: not a readable Orbax tree ({_first_line(error)})") from error
 
 
-def check_tree(path: Path, shapes: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless an Orbax tree holds exactly these arrays (anything with a `shape`) by dotted path."""
+def check_tree(path: Path, shapes: Mapping[str, Any], dtype: DTypeLike | None = None) -> None:
+    """Raise `InputError` unless an Orbax tree holds exactly these arrays.
+
+    Args:
+        path: the folder of the tree.
+        shapes: anything with a `shape`, by dotted path.
+        dtype: what all of them are stored in; None does not look.
+    """
     stored = tree_shapes(path)
     problems = [f"{name} is missing" for name in shapes.keys() - stored.keys()]
     problems += [f"{name} is unexpected" for name in stored.keys() - shapes.keys()]
@@ -269,6 +281,11 @@ def check_tree(path: Path, shapes: Mapping[str, Any]) -> None:
         f"{name} has shape {stored[name].shape}, expected {shapes[name].shape}"
         for name in shapes.keys() & stored.keys()
         if stored[name].shape != tuple(shapes[name].shape)
+    ]
+    problems += [
+        f"{name} is {leaf.dtype}, expected {jnp.dtype(dtype).name}"
+        for name, leaf in stored.items()
+        if dtype is not None and leaf.dtype != dtype
     ]
     if problems:
         more = f" and {len(problems) - 3} more problems" if len(problems) > 3 else ""

@@ -23,28 +23,35 @@ BLOCK_BYTES = 1 << 20
 
 def write_checksums(folder: Path, below: str) -> None:
     """Write `checksums.json` for all files of `folder` below its folder `below`."""
-    files = sorted(file.relative_to(folder).as_posix() for file in (folder / below).rglob("*") if file.is_file())
-    write_json(folder / CHECKSUMS_FILE, dict(_checksums(folder, files)))
+    write_json(folder / CHECKSUMS_FILE, dict(_checksums(folder, _files(folder, below))))
 
 
-def check_checksums(folder: Path) -> None:
+def check_checksums(folder: Path, below: str) -> None:
     """Compare a folder with its `checksums.json`; of several processes each takes a share of the files.
 
     Args:
-        folder: what `write_checksums` was given, or a copy; one without `checksums.json` is not checked.
+        folder: what `write_checksums` was given, or a copy.
+        below: likewise.
 
     Raises:
-        InputError: a file is missing or holds other bytes.
+        InputError: a file is missing, unknown, or holds other bytes.
     """
-    if not (folder / CHECKSUMS_FILE).exists():
-        return
-    expected = read_json(folder / CHECKSUMS_FILE)
-    try:
-        for name, checksum in _checksums(folder, sorted(expected)[jax.process_index() :: jax.process_count()]):
-            if checksum != expected[name]:
-                raise InputError(f"{folder / name}: damaged: its bytes are not those that {CHECKSUMS_FILE} knows")
-    except FileNotFoundError as error:
-        raise InputError(f"{error.filename}: no such file; the folder is incomplete") from None
+    known = read_json(folder / CHECKSUMS_FILE)
+    files = _files(folder, below)
+    for name in (*sorted(known.keys() - set(files)), *sorted(set(files) - known.keys())):
+        if name in known:
+            raise InputError(
+                f"{folder / CHECKSUMS_FILE}: names {name[:200]!r}, which is not there; the folder is incomplete"
+            )
+        raise InputError(f"{folder / CHECKSUMS_FILE}: does not know {name}; the folder is damaged")
+    for name, checksum in _checksums(folder, files[jax.process_index() :: jax.process_count()]):
+        if checksum != known[name]:
+            raise InputError(f"{folder / name}: damaged: its bytes are not those that {CHECKSUMS_FILE} knows")
+
+
+def _files(folder: Path, below: str) -> list[str]:
+    found = (file for file in (folder / below).rglob("*") if file.is_file())
+    return sorted(file.relative_to(folder).as_posix() for file in found)
 
 
 def _checksums(folder: Path, names: list[str]) -> Iterable[tuple[str, str]]:

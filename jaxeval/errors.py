@@ -8,6 +8,7 @@ ours and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -45,6 +46,9 @@ def exit_code(main: Callable[[], None]) -> int:
         print(f"error: {_one_line(error)}", file=sys.stderr)
         return 2
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            print(f"error: {_one_line(error)[:300]}", file=sys.stderr)
+            return 2
         if error.filename is None and error.errno is None:
             raise
         print(f"failed: {_one_line(error)}", file=sys.stderr)

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,49 +71,58 @@ def whole_folder(
     What an interrupted run has left is removed by the next one; a folder that is there already is replaced.
 
     Args:
-        path: the folder to make.
+        path: the folder to make; of a symbolic link, the folder it names.
         leader: whether this process makes, renames and removes folders, of several that fill one together.
         barrier: waits until all of them have come here.
+
+    Raises:
+        InputError: it is the current folder, or holds it.
+        RunError: another process is making it.
     """
-    path = Path(path)
+    path = folder_to_make(path)
     partial, old = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
-    if leader:
-        if old.exists() and not path.exists():
-            old.rename(path)  # the last run was stopped between the two renames below
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-    barrier()
-    try:
+    with contextlib.ExitStack() as claims:
+        if leader:
+            claims.enter_context(_claimed(partial))
+            if old.exists() and not path.exists():
+                old.rename(path)  # the last run was stopped between the two renames below
+        barrier()
         yield partial
         barrier()
-    except BaseException:
         if leader:
-            shutil.rmtree(partial, ignore_errors=True)
-        raise
-    if leader:
-        _sync_tree(partial)
-        shutil.rmtree(old, ignore_errors=True)
-        if path.exists():
-            path.rename(old)
-        partial.rename(path)
-        sync_folder(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
-    barrier()
+            _sync_tree(partial)
+            shutil.rmtree(old, ignore_errors=True)
+            if path.exists():
+                path.rename(old)
+            partial.rename(path)
+            sync_folder(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        barrier()
 
 
-def check_replaceable(path: str | os.PathLike[str], command: str) -> None:
-    """Raise `InputError` unless `path` is free, empty, or an earlier result of the same command, by its `config.json`.
+def folder_to_make(path: str | os.PathLike[str]) -> Path:
+    """Where a folder that is made as a whole comes to lie.
+
+    Raises:
+        InputError: there it would replace the current folder, or one that holds it.
+    """
+    target = Path(path).resolve()
+    if target == Path.cwd() or target in Path.cwd().parents:
+        raise InputError(f"{path}: the current folder cannot be made anew from within; name another")
+    return target
+
+
+def check_replaceable(path: str | os.PathLike[str], names: Collection[str]) -> None:
+    """Raise `InputError` unless `path` is free, or a folder of nothing but files of these names.
 
     For commands that make their whole folder anew: nobody else's files may go with it.
     """
-    folder = Path(path)
+    folder = folder_to_make(path)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: a folder is needed here, this is a file")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    config = folder / "config.json"
-    if not config.exists() or read_json(config).get("command") != command:
-        raise InputError(f"{folder}: holds other files than results of {command!r}; choose another folder")
+        raise InputError(f"{path}: a folder is needed here, this is a file")
+    others = sorted(found.name for found in folder.iterdir() if found.name not in names) if folder.is_dir() else []
+    if others:
+        raise InputError(f"{path}: holds {others[0]!r}, which is no result of this command; choose another folder")
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
@@ -312,12 +321,45 @@ def _sync_tree(folder: Path) -> None:
         sync_folder(Path(root))
 
 
-def _lock(file: IO[Any]) -> None:
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make an empty folder that other processes keep out of until the block ends, and remove it if the block fails."""
+    handle = _locked_handle(folder)
+    try:
+        for left in folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _locked_handle(folder: Path) -> int:
+    """Make a folder and lock it; again, if its owner moved it away between the two."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(handle, folder)
+            if os.path.samestat(os.fstat(handle), os.stat(folder)):
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _lock(file: IO[Any] | int, name: Path | None = None) -> None:
     """Keep a file to this process; the lock goes with the file or the process, however it ends."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise RunError(f"{file.name}: another process is writing here") from None
+        named = file.name if name is None else name  # type: ignore[union-attr]
+        raise RunError(f"{named}: another process is writing here") from None
     except OSError:  # a file system without locks
         return
 

@@ -322,7 +322,10 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 def _generation_eos(folder: Path) -> list[int]:
     file = folder / "generation_config.json"
     eos = read_json(file).get("eos_token_id") if file.exists() else None
-    return eos if isinstance(eos, list) else [] if eos is None else [eos]
+    ids = eos if isinstance(eos, list) else [] if eos is None else [eos]
+    if not all(type(token) is int and token >= 0 for token in ids):
+        raise InputError(f"{file}: eos_token_id is {eos!r}, expected a token id or a list of them")
+    return ids
 
 
 def _check_messages(messages: Conversation) -> None:

@@ -35,22 +35,25 @@ def from_object(kind: type[T], values: Mapping[str, Any], source: str) -> T:
         has_default = (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
         if name not in values and not has_default:
             raise InputError(f"{source}: the field {name!r} is missing")
-    return kind(**{name: convert(value, hints[name], f"{source}: {name}") for name, value in values.items()})
+    return kind(
+        **{name: convert(value, hints[name], f"{source}: {name}", typed=False) for name, value in values.items()}
+    )
 
 
-def convert(value: Any, kind: Any, name: str) -> Any:
+def convert(value: Any, kind: Any, name: str, *, typed: bool = True) -> Any:
     """A JSON value, or its text on a command line, as `kind`.
 
     Args:
         value: what was found.
         kind: a scalar type, a `Literal`, a dataclass, or one of them or None.
         name: of the field, for messages.
+        typed: whether it may be a text that was typed, such as "8" for a number.
 
     Raises:
         InputError: it is something else.
     """
     if types.NoneType in typing.get_args(kind):
-        if value is None or value == "none":
+        if value is None or (typed and value == "none"):
             return None
         kind = next(one for one in typing.get_args(kind) if one is not types.NoneType)
     if dataclasses.is_dataclass(kind):
@@ -62,9 +65,9 @@ def convert(value: Any, kind: Any, name: str) -> Any:
         if value not in choices:
             raise InputError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
         return value
-    if kind is bool and isinstance(value, str) and value.lower() in ("true", "false"):
+    if typed and kind is bool and isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if kind in (int, float) and isinstance(value, str):
+    if typed and kind in (int, float) and isinstance(value, str):
         try:
             value = kind(value)
         except ValueError:

@@ -22,6 +22,7 @@ from jaxeval.checkpoint import (
     trained_variables,
     variables,
 )
+from jaxeval.checksums import write_checksums
 from jaxeval.errors import InputError
 from jaxeval.models.lora import LoraConfig, add_lora
 from jaxeval.sharding import make_mesh, state_shardings
@@ -150,7 +151,7 @@ def test_an_adapter_of_other_shapes_or_without_weights_is_refused(converted, tmp
         jaxeval.load_model(converted, adapter=tmp_path / "adapter")
     file.write_text(json.dumps(content))
     shutil.rmtree(tmp_path / "adapter" / "params")
-    with pytest.raises(InputError, match=r"params/.*: no such file; the folder is incomplete"):
+    with pytest.raises(InputError, match=r"checksums\.json: names 'params/.*', which is not there"):
         jaxeval.load_model(converted, adapter=tmp_path / "adapter")
     with pytest.raises(InputError, match=r"adapter\.json: no such file"):
         jaxeval.load_model(converted, adapter=tmp_path)
@@ -169,9 +170,10 @@ def test_an_expression_that_trains_nothing_is_refused(converted, trained):
         ("config.json", r"config\.json: no such file"),
         ("tokenizer.json", r"flax: no tokenizer"),
         ("checkpoint.json", r"flax: checkpoint\.json is missing \(not a converted checkpoint, or half of one\)"),
-        ("params", r"params/.*: no such file; the folder is incomplete"),
-        ("params/_METADATA", r"params/_METADATA: no such file; the folder is incomplete"),
-        ("params/lm_head/0.0", r"params/lm_head/0\.0: no such file; the folder is incomplete"),
+        ("params", r"checksums\.json: names 'params/.*', which is not there; the folder is incomplete"),
+        ("params/_METADATA", r"checksums\.json: names 'params/_METADATA', which is not there"),
+        ("params/lm_head/0.0", r"checksums\.json: names 'params/lm_head/0\.0', which is not there"),
+        ("checksums.json", r"checksums\.json: no such file"),
     ],
 )
 def test_a_folder_that_lacks_something_is_refused_in_one_line(copy, missing, message):
@@ -199,6 +201,28 @@ def test_damaged_weights_are_never_used(copy, tmp_path, damage, capfd):
     assert capfd.readouterr().err == ""  # Orbax has not come to see it
 
 
+@pytest.mark.parametrize("name", ["../outside", "/dev/zero", "a\0b", "x" * 5000])
+def test_checksums_of_files_that_are_not_there_are_never_opened(copy, name):
+    content = json.loads((copy / "checksums.json").read_text())
+    (copy / "checksums.json").write_text(json.dumps(content | {name: "00000000"}))
+    with pytest.raises(InputError, match=r"checksums\.json: names .*, which is not there"):
+        jaxeval.load_model(copy)
+
+
+def test_checksums_that_leave_a_file_out_check_nothing_and_are_refused(copy):
+    (copy / "checksums.json").write_text("{}")
+    with pytest.raises(InputError, match=r"checksums\.json: does not know params/"):
+        jaxeval.load_model(copy)
+
+
+def test_weights_of_another_dtype_than_stated_are_refused(copy, tmp_path):
+    info = json.loads((copy / "checkpoint.json").read_text())
+    (copy / "checkpoint.json").write_text(json.dumps(info | {"dtype": "bfloat16"}))
+    for use in (lambda: jaxeval.load_model(copy), lambda: export_checkpoint(copy, tmp_path / "hf")):
+        with pytest.raises(InputError, match="is float32, expected bfloat16"):
+            use()
+
+
 def test_a_damaged_adapter_is_never_used(converted, tmp_path):
     save_adapter(tmp_path / "ours", with_adapter(converted, LoraConfig(rank=2)), AdapterConfig(LoraConfig(rank=2)))
     spoil(max((tmp_path / "ours" / "params").rglob("*"), key=lambda file: file.stat().st_size * file.is_file()))
@@ -216,6 +240,9 @@ def test_a_damaged_adapter_is_never_used(converted, tmp_path):
     [
         ("adapter.json", {"lora": {"rank": "x"}}, "lora: rank is 'x', expected a whole number"),
         ("adapter.json", {"lora": {"rank": 0}}, "lora: rank is 0, expected at least 1"),
+        ("adapter.json", {"lora": {"rank": "2"}}, "lora: rank is '2', expected a whole number"),
+        ("adapter.json", {"lora": None, "trained": "("}, r"trained: '\(' is no regular expression"),
+        ("adapter.json", {"lora": {"targets": "("}}, r"lora: targets: '\(' is no regular expression"),
         ("adapter.json", {"lora": 3}, "lora is 3, expected an object"),
         ("adapter.json", {}, "the field 'lora' is missing"),
         ("adapter.json", {"lora": None, "base": 7}, "base is 7, expected text"),
@@ -258,8 +285,8 @@ def test_missing_and_unexpected_weights_are_named(copy):
     values = {name: variable.get_value() for name, variable in variables(model).items()}
     values["lm_tail"] = values.pop("lm_head")
     shutil.rmtree(copy / "params")
-    (copy / "checksums.json").unlink()
     save_tree(copy / "params", values)
+    write_checksums(copy, "params")
     with pytest.raises(InputError, match="lm_head is missing; lm_tail is unexpected"):
         jaxeval.load_model(copy)
 

@@ -13,6 +13,7 @@ from jaxeval.errors import InputError, RunError, exit_code
         (FileExistsError(17, "File exists", "out"), 2, "error: [Errno 17] File exists: 'out'"),
         (PermissionError(13, "Permission denied", "out"), 2, "error: [Errno 13] Permission denied: 'out'"),
         (OSError(28, "No space left on device", "out"), 1, "failed: [Errno 28] No space left on device: 'out'"),
+        (OSError(36, "File name too long", "x"), 2, "error: [Errno 36] File name too long: 'x'"),
         (MemoryError(), 1, "failed: out of memory (); use smaller batches or more devices"),
         (
             RuntimeError("INTERNAL: Out of memory allocating 9 bytes"),

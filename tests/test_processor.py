@@ -255,6 +255,11 @@ def break_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"cut')
 
 
+def set_eos(folder, value):
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"eos_token_id": value}))
+
+
 def rename_audio_token(folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_text((folder / name).read_text().replace("<|AUDIO|>", "<|NOISE|>"))
@@ -271,6 +276,8 @@ def move_audio_token(folder: Path) -> None:
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer"),
         (lambda folder: (folder / "config.json").unlink(), "config.json: no such file"),
         (break_tokenizer, r"tokenizer\.json: not JSON"),
+        (lambda folder: set_eos(folder, "x"), "generation_config.json: eos_token_id is 'x'"),
+        (lambda folder: set_eos(folder, [[1]]), "generation_config.json: eos_token_id"),
         (rename_audio_token, r"lacks <\|AUDIO\|>"),
         (move_audio_token, "audio_token_index is 7"),
     ],

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from jaxeval.arguments import LARGEST_SEED, Parser, path
+from jaxeval.arguments import LARGEST_SEED, MAX_NEW_TOKENS, Parser, path
 from jaxeval.checkpoint import LORA_VARIABLES
 from jaxeval.errors import InputError
 from jaxeval.files import read_json
@@ -238,6 +238,10 @@ def check(config: TrainConfig) -> None:
     for name in ("lora.dropout", "optimizer.b1", "optimizer.b2"):
         if not 0 <= values[name] < 1:
             raise InputError(f"{name} is {values[name]!r}, expected at least 0 and less than 1")
+    if config.validation.max_new_tokens > MAX_NEW_TOKENS:
+        raise InputError(
+            f"validation.max_new_tokens is {config.validation.max_new_tokens}, expected at most {MAX_NEW_TOKENS}"
+        )
     if config.seed > LARGEST_SEED:
         raise InputError(f"seed is {config.seed}, expected at most {LARGEST_SEED}")
     if config.batch % config.data.micro_batch:

@@ -24,13 +24,16 @@ from jax.sharding import Mesh
 from jaxeval.audio.lengths import HOP, SAMPLE_RATE
 from jaxeval.audio.log_mel import log_mel
 from jaxeval.checkpoint import (
+    PARAMS,
     AdapterConfig,
     load_model,
+    read_adapter_config,
     read_checkpoint_info,
     trained_variables,
     variables,
     write_adapter,
 )
+from jaxeval.checksums import check_checksums
 from jaxeval.errors import RunError, is_out_of_memory
 from jaxeval.files import environment, locked_folder, read_json, write_json
 from jaxeval.flops import device_peak, full_step_flops, lora_step_flops
@@ -172,6 +175,8 @@ class Trainer:
         if self.data.bad:
             print(f"skipped {len(self.data.bad)} bad rows; {self.out / 'inputs.json'} lists them")
         if progress.finished:
+            read_adapter_config(self.out / "adapter")
+            check_checksums(self.out / "adapter", PARAMS)
             print(f"{self.out}: complete after {progress.step} steps, best validation loss {progress.best}")
         elif progress.step:
             print(f"{self.out}: going on after step {progress.step}")

@@ -122,6 +122,8 @@ def _check_file(path: Path) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{path}: a folder, not an audio file")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
         with open(path, "rb") as file:
             if not file.read(1):
                 raise InputError(f"{path}: an empty file")

@@ -32,6 +32,18 @@ from jaxeval.tables import Row, audio_path, read_table, write_table
 RECORDINGS = {"Original": "original_audio", "Edited": "edited_audio"}
 FACTS = ("operation", "instruction", "split")
 SORTED_BY = "rouge_l"
+RESULTS = (
+    "config.json",
+    "environment.json",
+    "items.jsonl",
+    "summary.json",
+    "summary.csv",
+    "summary.md",
+    "scores.png",
+    "scores.svg",
+    "report.html",
+)
+"""What a run folder holds, and all that a second run may replace."""
 
 Key = tuple[str, ...]
 
@@ -101,11 +113,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Join, score, write the run folder, print the table."""
+    check_replaceable(args.out, RESULTS)
     joined = join(args.candidates, args.references, args.columns)
     summary, item_rows, items = score(joined, args.references)
     coverage = _coverage(joined)
-    check_replaceable(args.out, "metrics")
-
     columns = ["model", "task", "items", "truncated", *METRICS]
     figure = score_bars(summary, METRICS)
     chosen, shown = select(items, args.page_items)

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=SPLITS, help="describe only the pairs of this split")
     parser.add_argument("--batch", type=arguments.positive, default=8, help="pairs at a time (default %(default)s)")
     parser.add_argument(
-        "--max-new-tokens", type=arguments.positive, default=128, help="longest answer (default %(default)s)"
+        "--max-new-tokens", type=arguments.new_tokens, default=128, help="longest answer (default %(default)s)"
     )
     parser.add_argument(
         "--sampling", choices=("greedy", "model"), default="greedy", help="greedy, or as the checkpoint recommends"

@@ -1,5 +1,6 @@
 """Every kind of recording people bring: read, or refused with one line that names the file."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,11 @@ def a_folder(folder: Path) -> Path:
     return folder
 
 
+def a_pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "a.wav")
+    return folder / "a.wav"
+
+
 def a_name_too_long(folder: Path) -> Path:
     return folder / ("x" * 5000)
 
@@ -143,6 +149,7 @@ REFUSED = {
     missing: "no such file",
     a_folder: "a folder",
     a_name_too_long: "cannot be read",
+    a_pipe: "not a regular file",
     no_bytes: "an empty file",
     text: "not a readable audio file",
     headerless: "not a readable audio file",

@@ -105,10 +105,22 @@ def test_a_second_run_replaces_the_first_as_a_whole_and_nothing_else(folder, cap
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert metrics(folder, [prediction("p0"), prediction("p1")]) == 0
     assert len(read_table(out / "items.jsonl")) == 2
-    (out / "config.json").unlink()
+    (out / "notes.txt").write_text("mine")
     capsys.readouterr()
     assert metrics(folder, [prediction("p0")]) == 2
-    assert "out: holds other files than results of 'metrics'" in capsys.readouterr().err
+    assert "out: holds 'notes.txt', which is no result of this command" in capsys.readouterr().err
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_the_current_folder_is_never_replaced_and_a_link_stays_one(folder, capsys, monkeypatch):
+    (folder / "real").mkdir()
+    (folder / "out").symlink_to("real")
+    assert metrics(folder, [prediction("p0")]) == 0
+    assert (folder / "out").is_symlink() and (folder / "real" / "report.html").exists()
+    monkeypatch.chdir(folder / "real")
+    assert metrics(folder, [prediction("p0")], flags=["--out", "."]) == 2
+    assert "the current folder cannot be made anew" in capsys.readouterr().err
+    assert not list(folder.glob(".*"))
 
 
 def test_a_split_that_is_no_text_is_shown_and_not_a_crash(folder, capsys):

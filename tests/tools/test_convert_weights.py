@@ -132,9 +132,47 @@ def test_half_precision_is_kept_or_cast_as_asked(folder, tmp_path, source, targe
     np.testing.assert_array_equal(loaded, tensors["language_model.lm_head.weight"].astype(target or source))
 
 
-def test_values_too_large_for_float16_are_refused(folder, tmp_path):
-    change(folder, **{LAYER_0: np.full((48, 48), 1e6, np.float32)})
-    assert "too large for float16" in problems_of(folder, tmp_path, dtype="float16")[0]
+@pytest.mark.parametrize(
+    ("kept", "value", "target"),
+    [("float32", 1e6, "float16"), ("float32", 3.4e38, "bfloat16"), ("bfloat16", 1e30, "float16")],
+)
+def test_values_too_large_for_a_dtype_are_refused(folder, tmp_path, kept, value, target):
+    tensors = {name: array.astype(kept) for name, array in load_file(folder / "model.safetensors").items()}
+    change(folder, **tensors | {LAYER_0: np.full((48, 48), value, np.float32).astype(kept)})
+    assert f"too large for {target}" in problems_of(folder, tmp_path, dtype=target)[0]
+
+
+def header(folder, edit):
+    """Change the text of the header of the folder's safetensors file."""
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    text = edit(content[8 : 8 + size].decode().rstrip()).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text[:-1] + ',"more":' + json.dumps(json.loads(text)["audio_tower.conv1.bias"]) + "}",
+        lambda text: (
+            text[:-1] + ',"audio_tower.conv1.bias":' + json.dumps(json.loads(text)["audio_tower.conv1.bias"]) + "}"
+        ),
+        lambda text: text.replace('"shape":[48,', '"shape":[48.0,', 1),
+        lambda text: '{"a":' * 100_000,
+    ],
+    ids=["overlap", "twice", "fraction", "depth"],
+)
+def test_a_header_that_contradicts_itself_is_refused(folder, tmp_path, edit):
+    header(folder, edit)
+    assert "the safetensors header is damaged" in problems_of(folder, tmp_path)[0]
+
+
+@pytest.mark.parametrize("value", [5, ["b"], "../hf/model.safetensors"])
+def test_an_index_that_names_no_file_of_the_folder_is_refused(folder, tmp_path, value):
+    (folder / "model.safetensors").rename(folder / "weights")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": value, "b": "x"}}))
+    assert "weight_map must name a file of the folder" in problems_of(folder, tmp_path)[0]
 
 
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
@@ -241,6 +279,42 @@ def test_a_finished_target_is_left_alone_and_another_is_refused(folder, tmp_path
         export_checkpoint(tmp_path / "flax", folder)
 
 
+def test_a_finished_target_that_was_damaged_or_changed_is_not_called_finished(folder, tmp_path):
+    def changed(name, change):
+        target = tmp_path / name
+        import_checkpoint(folder, target)
+        change(target)
+        with pytest.raises(InputError) as caught:
+            import_checkpoint(folder, target)
+        return str(caught.value)
+
+    assert "which is not there" in changed("a", lambda target: shutil.rmtree(target / "params"))
+    assert "damaged" in changed("b", lambda target: (target / "params" / "lm_head" / "0.0").write_bytes(b"no"))
+    assert "tokenizer.json: differs from" in changed("c", lambda target: (target / "tokenizer.json").unlink())
+    assert "config.json: differs from" in changed("d", lambda target: (target / "config.json").write_text("{}"))
+
+
+def test_of_two_imports_at_once_one_wins(folder, tmp_path):
+    command = [sys.executable, "-m", "tools.convert_weights", "import", str(folder), str(tmp_path / "flax")]
+    root = Path(__file__).resolve().parents[2]
+    runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=root) for _ in range(3)]
+    outputs = [run.communicate(timeout=120)[1] for run in runs]
+    assert min(run.returncode for run in runs) == 0
+    for run, output in zip(runs, outputs, strict=True):
+        assert run.returncode == 0 or "another process is writing here" in output, output
+    jaxeval.load_model(tmp_path / "flax")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flax", "hf"]
+
+
+def test_the_current_folder_is_not_a_target(folder, tmp_path, monkeypatch):
+    import_checkpoint(folder, tmp_path / "flax")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    for convert in (lambda: import_checkpoint(folder, Path()), lambda: export_checkpoint(tmp_path / "flax", Path())):
+        with pytest.raises(InputError, match="the current folder cannot be made anew"):
+            convert()
+
+
 LARGER = Preset(256, 8, 4, 1024, dim=512, layers=16, heads=8, kv_heads=8, ffn=2048, vocab=2048)
 
 
@@ -334,6 +408,15 @@ def test_the_usual_targets_are_recognised(folder, tmp_path):
     again = json.loads((tmp_path / "again" / "adapter.json").read_text())
     assert again["lora"]["targets"] == DECODER_LINEARS
     assert again["base"] == read_checkpoint_info(tmp_path / "flax").hash
+
+
+def test_an_adapter_whose_rank_is_not_that_of_its_tensors_is_refused(tmp_path):
+    convert_adapter(write_peft(tmp_path / "peft", lora_tensors()), tmp_path / "ours")
+    file = tmp_path / "ours" / "adapter.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"lora": content["lora"] | {"rank": 3}}))
+    with pytest.raises(InputError, match=r"adapter\.json: lora: rank is 3, the tensors have \[2\]"):
+        convert_adapter(tmp_path / "ours", tmp_path / "back")
 
 
 def test_the_layout_without_effect_is_refused_by_name(tmp_path, capsys):

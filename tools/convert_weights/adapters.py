@@ -105,13 +105,16 @@ def _from_peft(source: Path, target: Path, base: Path | None) -> str:
 def _to_peft(source: Path, target: Path, base: Path | None) -> str:
     config = read_adapter_config(source)
     lora = config.lora
-    check_checksums(source)
+    check_checksums(source, PARAMS)
     shapes = tree_shapes(source / PARAMS)
     if lora is None or any(".lora.lora_" not in name for name in shapes):
         raise InputError(
             f"{source / ADAPTER_FILE}: base weights were trained, which PEFT's LoRA cannot hold; "
             "merge it instead: python -m tools.convert_weights export CKPT HF_DIR --adapter DIR"
         )
+    ranks = {leaf.shape[-2 if name.endswith("lora_a") else -1] for name, leaf in shapes.items()}
+    if ranks != {lora.rank}:
+        raise InputError(f"{source / ADAPTER_FILE}: lora: rank is {lora.rank}, the tensors have {sorted(ranks)}")
     if base is not None:
         check_base(source, config, read_checkpoint_info(base).hash)
         check_tree(source / PARAMS, trained_variables(abstract_model(read_config(base), lora), config.trained))

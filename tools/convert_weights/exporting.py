@@ -28,7 +28,7 @@ from jaxeval.checkpoint import (
 )
 from jaxeval.checksums import check_checksums
 from jaxeval.errors import InputError
-from jaxeval.files import read_json, whole_folder, write_json
+from jaxeval.files import folder_to_make, read_json, whole_folder, write_json
 from jaxeval.models.config import checkpoint_dtype, read_config
 from jaxeval.processor import check_tokenizer_files, copy_files
 from tools.convert_weights.keys import is_stacked, places, to_hf
@@ -54,6 +54,7 @@ def export_checkpoint(
     Raises:
         InputError: a folder is not what it should be, the adapter is another checkpoint's, or the target is taken.
     """
+    folder_to_make(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target}: is there already; remove it or choose another folder")
     info = read_checkpoint_info(source)
@@ -94,14 +95,14 @@ class Weights:
         stored = variables(abstract_model(config))
         self.shapes = {name: tuple(leaf.shape) for name, leaf in stored.items()}
         self.dtype = np.dtype(jnp.dtype(info.dtype))
-        check_checksums(source)
+        check_checksums(source, PARAMS)
         self._base = source / PARAMS
-        check_tree(self._base, stored)
+        check_tree(self._base, stored, info.dtype)
         self._adapter, self._trained = AdapterConfig(lora=None), frozenset[str]()
         if adapter is not None:
             self._adapter, self._changes = read_adapter_config(adapter), adapter / PARAMS
             check_base(adapter, self._adapter, info.hash)
-            check_checksums(adapter)
+            check_checksums(adapter, PARAMS)
             trained = trained_variables(abstract_model(config, self._adapter.lora), self._adapter.trained)
             check_tree(self._changes, trained)
             self._trained = frozenset(trained)

@@ -34,11 +34,11 @@ from jaxeval.checkpoint import (
     variable_shardings,
     variables,
 )
-from jaxeval.checksums import write_checksums
+from jaxeval.checksums import check_checksums, write_checksums
 from jaxeval.errors import InputError, RunError
-from jaxeval.files import whole_folder, write_json
+from jaxeval.files import folder_to_make, whole_folder, write_json
 from jaxeval.models.config import read_config
-from jaxeval.processor import check_tokenizer_files, copy_files
+from jaxeval.processor import FILES, check_tokenizer_files, copy_files
 from tools.convert_weights.keys import Place, from_hf, is_stacked, places, to_hf
 from tools.convert_weights.safetensors_files import DTYPES, Tensor, read_folder
 from tools.convert_weights.zarr_chunks import Slab, chunk_shape, create_array
@@ -65,11 +65,12 @@ def import_checkpoint(source: Path, target: Path, *, mesh: Mesh | None = None, d
             taken.
         RunError: the disk is full.
     """
+    folder_to_make(target)
     check_tokenizer_files(source)
     stacks = plan(source, dtype, mesh)
     kept = stacks[0].dtype
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        return _check_same(stacks, target, kept)
+        return _check_same(source, stacks, target, kept)
     with whole_folder(target) as folder:
         _describe(folder / PARAMS, stacks)
         content_hash = _convert(stacks, kept, folder / PARAMS)
@@ -212,21 +213,32 @@ def _dtype_problems(tensors: Sequence[Tensor], dtype: str | None) -> list[str]:
 
 
 def _cast(values: np.ndarray, dtype: np.dtype, tensor: Tensor) -> np.ndarray:
-    try:
-        with np.errstate(over="raise"):
-            return values.astype(dtype)
-    except FloatingPointError:
-        raise InputError(f"{tensor.file}: {tensor.name} has values too large for {dtype.name}") from None
+    if values.dtype == dtype:
+        return values
+    with np.errstate(over="ignore"):
+        cast = values.astype(dtype)
+    if np.isinf(cast.astype(np.float32)).sum() > np.isinf(values.astype(np.float32)).sum():
+        raise InputError(f"{tensor.file}: {tensor.name} has values too large for {dtype.name}")
+    return cast
 
 
-def _check_same(stacks: Sequence[Stack], target: Path, dtype: np.dtype) -> str:
+def _check_same(source: Path, stacks: Sequence[Stack], target: Path, dtype: np.dtype) -> str:
+    """Say that the target holds this very conversion, whole; raise `InputError` if it does not."""
     info = None
     if (target / CHECKPOINT_FILE).exists():
         info = read_checkpoint_info(target)
         if _convert(stacks, dtype, None) == info.hash:
+            check_checksums(target, PARAMS)
+            for name in ("config.json", *FILES):
+                if _content(source / name) != _content(target / name):
+                    raise InputError(f"{target / name}: differs from {source / name}; remove {target} to convert again")
             return f"{target}: holds this conversion already, {info.hash}"
     held = "something else" if info is None else f"other weights ({info.dtype}, {info.hash})"
     raise InputError(f"{target}: holds {held}; remove it or choose another folder")
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
 
 
 def _convert(stacks: Sequence[Stack], dtype: np.dtype, params: Path | None) -> str:

@@ -95,6 +95,8 @@ def read_folder(folder: Path) -> list[Tensor]:
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise InputError(f"{index}: weight_map is missing")
+    if not all(isinstance(file, str) and Path(file).name == file for file in weight_map.values()):
+        raise InputError(f"{index}: weight_map must name a file of the folder for each tensor")
     tensors = [tensor for name in sorted(set(weight_map.values())) for tensor in read_header(folder / name)]
     found = {tensor.name for tensor in tensors}
     for name, file in weight_map.items():
@@ -115,13 +117,20 @@ def read_header(file: Path) -> list[Tensor]:
             size = int.from_bytes(source.read(8), "little")
             if length < 8 or size > min(MAX_HEADER, length - 8):
                 raise InputError(f"{file}: not a safetensors file, or cut short inside of its header")
-            header = json.loads(source.read(size))
+            header = json.loads(source.read(size), object_pairs_hook=_without_twins)
         header.pop("__metadata__", None)
         tensors = [_tensor(file, name, entry, 8 + size) for name, entry in header.items()]
     except FileNotFoundError:
         raise InputError(f"{file}: no such file") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{file}: the safetensors header is damaged ({error})") from None
+    end = 8 + size
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.offset, tensor.size)):
+        if tensor.offset != end:
+            raise InputError(
+                f"{file}: the safetensors header is damaged ({tensor.name} does not follow what is before it)"
+            )
+        end += tensor.size
     expected = max((tensor.offset + tensor.size for tensor in tensors), default=8 + size)
     if length != expected:
         state = "cut short" if length < expected else "too long"
@@ -129,8 +138,17 @@ def read_header(file: Path) -> list[Tensor]:
     return tensors
 
 
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; `ValueError` if a key comes twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name comes twice")
+    return dict(pairs)
+
+
 def _tensor(file: Path, name: str, entry: Mapping[str, Any], base: int) -> Tensor:
     start, stop = entry["data_offsets"]
+    if not all(type(number) is int for number in (start, stop, *entry["shape"])):
+        raise ValueError(f"{name}: sizes are whole numbers")
     tensor = Tensor(file, name, entry["dtype"], tuple(entry["shape"]), base + start, stop - start)
     dtype = DTYPES.get(tensor.dtype)
     if start < 0 or stop < start or (dtype and math.prod(tensor.shape) * dtype.itemsize != tensor.size):
