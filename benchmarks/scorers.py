@@ -185,7 +185,7 @@ def scaling(largest: int) -> list[dict[str, float]]:
     rows = []
     for power in range(3, round(math.log10(largest)) + 1):
         split = 10 ** ((power + 1) // 2), 10 ** (power // 2)
-        matrix = pred.reshape(-1).take(np.arange(split[0])).reshape(-1, 1), ref.take(np.arange(split[1]) % 1000)
+        matrix = pred.reshape(-1).at(slice(split[0])).reshape(-1, 1), ref.at(np.arange(split[1]) % 1000)
         score_matrix(*matrix)  # compiles
         best = min(seconds(partial(score_matrix, *matrix)) for _ in range(3))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9

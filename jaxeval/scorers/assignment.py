@@ -1,9 +1,9 @@
 """Exact one-to-one assignment of greatest total weight, traceable: what event scores fall back on in the general case.
 
 Shortest augmenting paths (Jonker and Volgenant, "A shortest augmenting path algorithm for dense and sparse linear
-assignment problems", Computing 38, 1987) for many matrices at once, as a flat loop in which every matrix takes one look at
-one row per turn: none waits for the longest path of another before it starts its next. Rows of weights are asked for when
-they are needed and never stored, so memory is linear in the number of rows and columns.
+assignment problems", Computing 38, 1987) for many matrices at once, as a flat loop in which every matrix takes one look
+at one row per turn: none waits for the longest path of another before it starts its next. Rows of weights are asked for
+when they are needed and never stored, so memory is linear in the number of rows and columns.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def assign(weights: Callable[[Any, jax.Array], Weights], data: Any, rows: jax.Ar
     """Give rows columns of their own so that the total weight is greatest, for every matrix.
 
     Args:
-        weights: `weights(data of one matrix, row)`, the weights of a row, `[columns]` each, at least 0 and not NaN. A pair
-            of weight 0 is as good as none.
+        weights: `weights(data of one matrix, row)`, the weights of a row, `[columns]` each, at least 0 and not NaN. A
+            pair of weight 0 is as good as none.
         data: what matrices are made of, a tree of arrays `[matrices, ...]`.
         rows: `[matrices]`, how many rows there are, at most `columns`.
         columns: how many columns there are, static.
@@ -161,6 +161,6 @@ def _least(values: Weights, among: jax.Array, owner: jax.Array) -> tuple[jax.Arr
 
 
 def _sortable(x: jax.Array) -> jax.Array:
-    """Integers in the order of float32 numbers: a CPU reduces them in SIMD, and floats, for the sake of NaN, one by one."""
+    """Integers in the order of float32 numbers: a CPU reduces them in SIMD, but floats, because of NaN, one by one."""
     bits = jax.lax.bitcast_convert_type(jnp.where(x == 0, 0.0, x), jnp.int32)
     return bits ^ ((bits >> 31) & jnp.iinfo(jnp.int32).max)

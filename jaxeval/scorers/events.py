@@ -60,6 +60,7 @@ class EventScores(NamedTuple):
     miou: Any
 
 
+@partial(jax.jit, static_argnames=("tolerance", "matching"))
 def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching: Matching = "iou") -> EventScores:
     """Score event lists; leading axes broadcast. Pure: works under `jit`, `vmap` and on sharded arrays.
 
@@ -82,28 +83,31 @@ def event_scores(pred: Events, ref: Events, *, tolerance: float = 0.2, matching:
     Raises:
         ValueError: unknown matching, or a tolerance below 0.
     """
-    if matching not in get_args(Matching):
-        raise ValueError(f"matching={matching!r}, expected one of {', '.join(get_args(Matching))}")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance={tolerance}, expected at least 0 seconds")
+    check_options(tolerance, matching)
     pred, ref = (Events(*map(jnp.asarray, events)) for events in (pred, ref))
     leading = jnp.broadcast_shapes(pred.count.shape, ref.count.shape)
     slots = max(pred.onset.shape[-1], ref.onset.shape[-1], 1)
     pred, ref = (_cells(events, leading, slots) for events in (pred, ref))
 
     plain = _is_plain(pred, tolerance, matching) & _is_plain(ref, tolerance, matching)
-    hits, iou = jax.vmap(partial(_score_plain, tolerance=tolerance, matching=matching))(
-        pred._replace(count=jnp.where(plain, pred.count, 0)), ref
-    )
-    more_hits, more_iou = jax.lax.cond(
+    passed = match_plain(pred._replace(count=jnp.where(plain, pred.count, 0)), ref, tolerance, matching)
+    assigned = jax.lax.cond(
         plain.all(),
-        lambda *_: (jnp.zeros_like(hits), jnp.zeros_like(iou)),
-        partial(_score_any, tolerance=tolerance, matching=matching),
+        lambda *_: jax.tree.map(jnp.zeros_like, passed),
+        partial(match_any, tolerance=tolerance, matching=matching),
         pred._replace(count=jnp.where(plain, 0, pred.count)),
         ref,
     )
-    scores = _scores(pred.count, ref.count, hits + more_hits, iou + more_iou)
+    scores = scores_of_matches(pred.count, ref.count, *jax.tree.map(jnp.add, passed, assigned))
     return jax.tree.map(lambda x: x.reshape(leading), scores)
+
+
+def check_options(tolerance: float, matching: str) -> None:
+    """Raise `ValueError` for options that `event_scores` does not know."""
+    if matching not in get_args(Matching):
+        raise ValueError(f"matching={matching!r}, expected one of {', '.join(get_args(Matching))}")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance={tolerance}, expected at least 0 seconds")
 
 
 def shortest_plain(tolerance: float, matching: Matching) -> float:
@@ -127,7 +131,9 @@ def _cells(events: Events, leading: tuple[int, ...], slots: int) -> Events:
     return Events(times(events.onset), times(events.offset), count)
 
 
-def _scores(n_pred: jax.Array, n_ref: jax.Array, hits: jax.Array, iou: jax.Array) -> EventScores:
+def scores_of_matches(n_pred: jax.Array, n_ref: jax.Array, hits: jax.Array, iou: jax.Array) -> EventScores:
+    """Scores from the numbers of events, the number of pairs within tolerance and the total IoU of matched pairs."""
+
     def share(matched: jax.Array, of: jax.Array) -> jax.Array:
         score = jnp.where(of > 0, matched / jnp.maximum(of, 1), 0)
         score = jnp.where((n_pred == 0) & (n_ref == 0), 1, score)
@@ -148,15 +154,48 @@ def _is_plain(events: Events, tolerance: float, matching: Matching) -> jax.Array
     return ordered.all(axis=-1) & long.all(axis=-1)
 
 
-def _score_plain(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
-    """Size of a largest matching within tolerance of plain lists, and the total IoU of the matching asked for.
+def match_plain(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
+    """Match plain lists, `[cells, slots]`.
 
-    Events of one cell, `[slots]`, as in all that follows.
+    Returns:
+        Size of a largest matching within tolerance, and total IoU of the matching asked for, `[cells]` float32 each.
     """
-    partner = _pass_hits(pred, ref, tolerance)
-    hit = partner >= 0
-    iou = _pass_iou(pred, ref) if matching == "iou" else jnp.where(hit, _iou(pred, _at(ref, partner)), 0).sum()
-    return hit.sum(dtype=jnp.float32), iou
+
+    def match(pred: Events, ref: Events) -> tuple[jax.Array, jax.Array]:
+        partner = _pass_hits(pred, ref, tolerance)
+        hit = partner >= 0
+        iou = _pass_iou(pred, ref) if matching == "iou" else jnp.where(hit, _iou(pred, _at(ref, partner)), 0).sum()
+        return hit.sum(dtype=jnp.float32), iou
+
+    return jax.vmap(match)(pred, ref)
+
+
+def match_any(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
+    """What `match_plain` does, for any lists."""
+
+    def near(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
+        earliest, latest = (_border(_at(cell[0], row), tolerance, sign) for sign in (1, -1))
+        ref = cell[1]
+        early = (ref.onset < earliest.onset) | (ref.offset < earliest.offset)
+        late = (ref.onset > latest.onset) | (ref.offset > latest.offset)
+        return jnp.where(_used(ref) & ~early & ~late, 1.0, 0.0)
+
+    def overlap(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
+        return jnp.where(_used(cell[1]), _iou(_at(cell[0], row), cell[1]), 0)
+
+    def total(weights: Callable[..., Weights]) -> list[jax.Array]:
+        owner = assign(weights, (pred, ref), pred.count, ref.onset.shape[-1])
+        # Given the owner of every slot in place of one row, `weights` weighs each slot against its own owner.
+        return [jnp.where(owner >= 0, weight, 0).sum(axis=-1) for weight in jax.vmap(weights)((pred, ref), owner)]
+
+    if matching == "tolerance":
+        hits, iou = total(lambda *pair: (near(*pair), near(*pair) * overlap(*pair)))
+    else:
+        (hits,), (iou,) = total(lambda *pair: (near(*pair),)), total(lambda *pair: (overlap(*pair),))
+    return hits, iou
+
+
+# What follows is about one cell: `onset` and `offset` have shape `[slots]`, `count` is a scalar.
 
 
 def _used(events: Events) -> jax.Array:
@@ -212,31 +251,6 @@ def _pass_iou(pred: Events, ref: Events) -> jax.Array:
     return jax.lax.scan(step, start, events)[0][0]
 
 
-def _score_any(pred: Events, ref: Events, tolerance: float, matching: Matching) -> tuple[jax.Array, jax.Array]:
-    """What `_score_plain` gives, for any lists; events of many cells, `[cells, slots]`."""
-
-    def near(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
-        earliest, latest = (_border(_at(cell[0], row), tolerance, sign) for sign in (1, -1))
-        ref = cell[1]
-        early = (ref.onset < earliest.onset) | (ref.offset < earliest.offset)
-        late = (ref.onset > latest.onset) | (ref.offset > latest.offset)
-        return jnp.where(_used(ref) & ~early & ~late, 1.0, 0.0)
-
-    def overlap(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
-        return jnp.where(_used(cell[1]), _iou(_at(cell[0], row), cell[1]), 0)
-
-    def total(weights: Callable[..., Weights]) -> list[jax.Array]:
-        owner = assign(weights, (pred, ref), pred.count, ref.onset.shape[-1])
-        # Given the owner of every slot in place of one row, `weights` weighs each slot against its own owner.
-        return [jnp.where(owner >= 0, weight, 0).sum(axis=-1) for weight in jax.vmap(weights)((pred, ref), owner)]
-
-    if matching == "tolerance":
-        hits, iou = total(lambda *pair: (near(*pair), near(*pair) * overlap(*pair)))
-    else:
-        (hits,), (iou,) = total(lambda *pair: (near(*pair),)), total(lambda *pair: (overlap(*pair),))
-    return hits, iou
-
-
 def _at(events: Events, index: jax.Array) -> Events:
     return events._replace(onset=events.onset[index], offset=events.offset[index])
 
@@ -252,8 +266,8 @@ def _iou(a: Events, b: Events) -> jax.Array:
 def _border(events: Events, tolerance: float, sign: Any) -> Events:
     """The earliest onsets and offsets within tolerance of those given, or for `sign` -1 the latest.
 
-    They are float32 numbers such that comparing a time with them decides exactly: the least not below the true border, and
-    the greatest not above.
+    They are float32 numbers such that comparing a time with them decides exactly: the least one not below the true
+    border, and the greatest not above.
     """
     border = tolerance + _HALF_STEP
     high = np.float32(border)

@@ -2,8 +2,8 @@
 
 Stands between cards and reports: `score` calls it with a row of predictions, `audit` with [type, severity, clip].
 The values are those of the scorers called alone. What is done here is about speed and memory only: cells are taken a
-chunk at a time, grouped so that a batch has few padding slots and either no cell or every cell that needs the general
-assignment of events, and split over the devices. Batches come in few shapes, so little is compiled.
+chunk at a time, grouped so that a batch has few padding slots and either only plain event lists or only others
+(`events.py` says which are plain), and split over the devices. Batches come in few shapes, so little is compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxeval.scorers.events import Matching, event_scores, shortest_plain
+from jaxeval.scorers.events import Matching, check_options, match_any, match_plain, scores_of_matches, shortest_plain
 from jaxeval.scorers.packing import MISSING, Cells, Nested, pack_cells, slots_for
 from jaxeval.scorers.scalars import SIGMA, Undefined, hz_to_semitones, normalized_mae
 from jaxeval.scorers.spectrum import exact_spectral_score, ordinal_spectral_score
@@ -72,44 +72,46 @@ def score_matrix(
     Raises:
         ValueError: what `pack_cells`, `normalized_mae` and `event_scores` raise, or axes that do not broadcast.
     """
+    check_options(tolerance, matching)
     pred, ref = (cells if isinstance(cells, Cells) else pack_cells(cells) for cells in (predictions, references))
     mesh = make_mesh(devices=jax.local_devices() if devices is None else devices)
-    score = _kernel(mesh, undefined, tolerance, matching)
+    kernels = {plain: _kernel(mesh, undefined, tolerance, matching, plain) for plain in (True, False)}
     spread = np.array([sigma["lufs"], sigma["median_f0"]], np.float32)
 
     shape = np.broadcast_shapes(pred.shape, ref.shape)
     result = np.empty((len(SCORES), math.prod(shape)), np.float32)
     for first in range(0, math.prod(shape), chunk):
-        rows = np.arange(first, min(first + chunk, math.prod(shape)))
-        one, other = (cells.reshape(-1).take(_places(rows, cells.shape, shape)) for cells in (pred, ref))
+        rows = slice(first, min(first + chunk, math.prod(shape)))
+        one, other = (cells.reshape(-1).at(_places(rows, cells.shape, shape)) for cells in (pred, ref))
         batches = _batches(one, other, shortest_plain(tolerance, matching), mesh)
         # All work is under way before the first result is waited for.
-        for part, scores in [(part, score(*batch, spread)) for part, batch in batches]:
-            result[:, rows[part]] = np.asarray(scores)[:, : part.size]
+        for part, scores in [(part, kernels[plain](*batch, spread)) for plain, part, batch in batches]:
+            result[:, first + part] = np.asarray(scores)[:, : part.size]
     return dict(zip(SCORES, result.reshape(len(SCORES), *shape), strict=True))
 
 
-def _places(rows: np.ndarray, shape: tuple[int, ...], whole: tuple[int, ...]) -> np.ndarray:
+def _places(rows: slice, shape: tuple[int, ...], whole: tuple[int, ...]) -> slice | np.ndarray:
     """Where rows of the whole matrix stand in an operand of `shape` that is broadcast to it; nothing is written out."""
     if shape == whole:
         return rows
     places = np.arange(math.prod(shape)).reshape(shape)
-    return np.broadcast_to(places, whole)[np.unravel_index(rows, whole)]
+    return np.broadcast_to(places, whole)[np.unravel_index(np.arange(rows.start, rows.stop), whole)]
 
 
 def _batches(
     pred: Cells, ref: Cells, shortest: float, mesh: Mesh
-) -> Iterator[tuple[np.ndarray, list[tuple[Any, ...]]]]:
-    """Padded batches of cells of about equal size and of one kind, each with the rows it is made of."""
+) -> Iterator[tuple[bool, np.ndarray, list[tuple[Any, ...]]]]:
+    """Padded batches of cells of about equal size, plain or not: which, the rows it is made of, both sides."""
     slots = slots_for(np.maximum(pred.active_event.size, ref.active_event.size))
     plain = np.minimum(pred.active_event.shortest, ref.active_event.shortest) > shortest
-    for kind in (plain, ~plain):
+    for is_plain in (True, False):
+        kind = plain == is_plain
         for width in np.unique(slots[kind]).tolist():
             group = np.flatnonzero(kind & (slots == width))
             for part in np.array_split(group, -(-group.size * width // _BATCH_SLOTS)):
                 padded = np.pad(part, (0, _padded(part.size, mesh.size) - part.size), mode="edge")
-                batch = [cells.take(padded) for cells in (pred, ref)]
-                yield part, [(*cells[:-1], cells.active_event.pad(width)) for cells in batch]
+                batch = [cells.at(padded) for cells in (pred, ref)]
+                yield is_plain, part, [(*cells[:-1], cells.active_event.pad(width)) for cells in batch]
 
 
 def _padded(rows: int, devices: int) -> int:
@@ -120,8 +122,11 @@ def _padded(rows: int, devices: int) -> int:
 
 
 @lru_cache
-def _kernel(mesh: Mesh, undefined: Undefined, tolerance: float, matching: Matching) -> Callable[..., jax.Array]:
+def _kernel(
+    mesh: Mesh, undefined: Undefined, tolerance: float, matching: Matching, plain: bool
+) -> Callable[..., jax.Array]:
     """Compiled scoring of a batch to `[scores, rows]`; each device loops over its own rows for as long as they need."""
+    match = match_plain if plain else match_any
 
     def missing(score: jax.Array, pred: jax.Array, ref: jax.Array) -> jax.Array:
         return jnp.where(ref == MISSING, jnp.nan, jnp.where(pred == MISSING, 0, score))
@@ -130,7 +135,8 @@ def _kernel(mesh: Mesh, undefined: Undefined, tolerance: float, matching: Matchi
         (lufs, f0, levels, events), (ref_lufs, ref_f0, ref_levels, ref_events) = pred, ref
         loudness = normalized_mae(lufs, ref_lufs, spread[0], undefined=undefined)
         pitch = normalized_mae(hz_to_semitones(f0), hz_to_semitones(ref_f0), spread[1], undefined=undefined)
-        matched = event_scores(events, ref_events, tolerance=tolerance, matching=matching)
+        hits, iou = match(events, ref_events, tolerance, matching)
+        matched = scores_of_matches(events.count, ref_events.count, hits, iou)
         scores = {
             "lufs": missing(loudness, lufs, ref_lufs),
             "median_f0": missing(pitch, f0, ref_f0),

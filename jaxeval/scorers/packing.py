@@ -91,8 +91,7 @@ def _times(lists: Sequence[Any], owner: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Onsets and offsets of all events in float32, checked; `owner` is the list of each event."""
     try:
         if set(map(type, lists)) <= {np.ndarray}:
-            arrays = [np.empty((0, 2), np.float32), *filter(len, lists)]
-            flat = np.concatenate(arrays, dtype=np.float32, casting="same_kind")
+            flat = np.concatenate([np.empty((0, 2)), *filter(len, lists)]).astype(np.float32)
         else:
             pairs = list(chain.from_iterable(lists))
             if not set(map(len, pairs)) <= {2}:
@@ -146,11 +145,11 @@ class Cells(NamedTuple):
         events = EventLists(onset, offset, *(x.reshape(shape) for x in lists))
         return Cells(lufs.reshape(shape), median_f0.reshape(shape), levels.reshape(*shape, levels.shape[-1]), events)
 
-    def take(self, rows: np.ndarray) -> Cells:
-        """Cells by their place along one axis."""
+    def at(self, index: np.ndarray | slice) -> Cells:
+        """The cells at an index into the first axis."""
         lufs, median_f0, levels, (onset, offset, *lists) = self
-        events = EventLists(onset, offset, *(x.take(rows) for x in lists))
-        return Cells(lufs.take(rows), median_f0.take(rows), levels.take(rows, axis=0), events)
+        events = EventLists(onset, offset, *(x[index] for x in lists))
+        return Cells(lufs[index], median_f0[index], levels[index], events)
 
 
 Nested = Mapping[str, Any] | Sequence["Nested"]
