@@ -18,7 +18,7 @@ from jaxeval.errors import InputError
 from jaxeval.files import read_json, write_json
 
 CHECKSUMS_FILE = "checksums.json"
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
 
 
 def write_checksums(folder: Path, below: str) -> None:

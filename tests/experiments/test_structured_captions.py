@@ -1,4 +1,4 @@
-"""The study of structured captions: its cards are whole, and its steps run from recordings to the agreement of judges."""
+"""The study of structured captions: its cards are whole, and its steps run from recordings to agreement of judges."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_every_card_has_its_texts_and_its_recording():
         assert card.audio is not None and audio_path(CARDS, card.audio).is_file(), card.id
         for name, field in FIELDS.items():
             if field.words is not None:
-                words = count_words(card.values[name])
+                words = count_words(str(card.values[name]))
                 assert words == field.words or (field.upper_bound and words < field.words), (card.id, name)
 
 

@@ -138,10 +138,11 @@ class Part:
 
     def _digest(self, offset: int, tensor: Tensor, slab: Slab | None) -> tuple[str, str]:
         checksum = 0
-        rows_of_a_chunk = self.stack.chunks[1 if self.stack.stacked else 0]
-        for start, rows in tensor.blocks(DTYPES[tensor.dtype], rows_of_a_chunk):
+        dtype, rows_of_a_chunk = DTYPES[tensor.dtype], self.stack.chunks[1 if self.stack.stacked else 0]
+        written = slab is None or (dtype == self.stack.dtype and slab.copy(tensor))
+        for start, rows in tensor.blocks(dtype, rows_of_a_chunk):
             checksum = zlib.crc32(rows.reshape(-1).view(np.uint8).data, checksum)
-            if slab is not None:
+            if slab is not None and not written:
                 slab.append(start, _cast(rows, self.stack.dtype, tensor))
         name = to_hf(Place(self.stack.name, self.first + offset if self.stack.stacked else None))
         return name, f"{tensor.dtype} {list(tensor.shape)} {checksum:08x}"

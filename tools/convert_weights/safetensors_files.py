@@ -23,7 +23,7 @@ from jaxeval.files import read_json
 DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": np.dtype(ml_dtypes.bfloat16)}
 """The dtypes weights may have, by their safetensors names."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
 """Size of the pieces a tensor is read in."""
 MAX_HEADER = 100_000_000  # bytes, the limit of the reference implementation
 

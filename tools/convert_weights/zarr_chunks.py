@@ -7,8 +7,10 @@ in memory first.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import math
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -16,7 +18,8 @@ from typing import IO
 import numpy as np
 import tensorstore
 
-from jaxeval.errors import RunError
+from jaxeval.errors import InputError, RunError
+from tools.convert_weights.safetensors_files import Tensor
 
 CHUNK_BYTES = 1 << 26
 """Largest piece an array is stored in, which is what a mesh of another shape has to read at least."""
@@ -24,6 +27,8 @@ CHUNK_BYTES = 1 << 26
 WRITE_BYTES = 1 << 15
 """Linux gives a larger write larger pages, which a virtual machine often has to get from its host first: that took five
 times as long."""
+NOT_COPIED = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""What a system answers that cannot copy from file to file, or not between these two."""
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, *, stacked: bool) -> tuple[int, ...]:
@@ -71,6 +76,31 @@ class Slab:
     def __enter__(self) -> Slab:
         return self
 
+    def copy(self, tensor: Tensor) -> bool:
+        """Copy a layer as its bytes lie in a file, which the system does without taking them to this process.
+
+        Returns:
+            Whether it was done; not where chunks are cut by columns, or the system cannot.
+        """
+        if len(self._cells) > 1 or not hasattr(os, "copy_file_range"):
+            return False
+        with open(tensor.file, "rb", buffering=0) as source:
+            for start in range(0, tensor.shape[0], self._chunks[0]):
+                rows = tensor.rows(start, min(start + self._chunks[0], tensor.shape[0]))
+                file = self._file((*self._prefix, start // self._chunks[0], *self._cells[0]))
+                done = 0
+                while done < rows.size:
+                    try:
+                        count = os.copy_file_range(source.fileno(), file.fileno(), rows.size - done, rows.offset + done)
+                    except OSError as error:
+                        if error.errno in NOT_COPIED and start == done == 0:
+                            return False
+                        raise _not_written(file, error) from error
+                    if not count:
+                        raise InputError(f"{tensor.file}: ends inside of {tensor.name}")
+                    done += count
+        return True
+
     def append(self, start: int, rows: np.ndarray) -> None:
         """Add rows of one layer, of which the first has the index `start`; they lie in one row of chunks."""
         for cell in self._cells:
@@ -82,7 +112,7 @@ class Slab:
                 while rest:
                     rest = rest[file.write(rest[:WRITE_BYTES]) :]
             except OSError as error:
-                raise RunError(f"{file.name}: could not be written ({error.strerror})") from error
+                raise _not_written(file, error) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -97,3 +127,7 @@ class Slab:
             path = self._folder / ".".join(map(str, index))
             self._files[index] = self._closing.enter_context(path.open("wb", buffering=0))
         return self._files[index]
+
+
+def _not_written(file: IO[bytes], error: OSError) -> RunError:
+    return RunError(f"{file.name}: could not be written ({error.strerror})")
