@@ -115,9 +115,9 @@ def _batches(
 
 
 def _padded(rows: int, devices: int) -> int:
-    """Rows of the batch that takes `rows`: the next quarter step between powers of two, times the number of devices."""
+    """Rows of the batch that takes `rows`: the next eighth step between powers of two, times the number of devices."""
     a_device = -(-rows // devices)
-    step = 2 ** max(0, a_device.bit_length() - 3)
+    step = 2 ** max(0, a_device.bit_length() - 4)
     return -(-a_device // step) * step * devices
 
 
