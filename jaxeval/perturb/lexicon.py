@@ -8,6 +8,7 @@ words of a scale.
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from jaxeval.perturb.inflection import VERB_FORMS, plural, verb_form
 
 LONGEST = 6
 """Words in the longest entry, at most."""
+_ADJECTIVE = re.compile(r"\w{2,}(?:y|al|ic|ous|ful|less|ish|en|ing|ed|ive)$")
 T = TypeVar("T")
 Group = tuple[str, str, str]
 """Realm, category and group."""
@@ -93,7 +95,7 @@ class Scale:
     Attributes:
         name: what is scaled; an adverb's scale has the name of the adjective's.
         steps: words of each step.
-        graded: whether "extremely" goes before them; added: whether they suit any sound; adverb: any action.
+        graded: whether "extremely" goes before the outer ones; added: whether they suit any sound; adverb: any action.
     """
 
     name: str
@@ -122,10 +124,14 @@ class Lexicon:
         self.attributes: Table[Step] = Table()
         self.scales: list[Scale] = []
         self.synonyms: dict[str, Table[tuple[str, ...]]] = {"nouns": Table(), "verbs": Table(), "other": Table()}
+        self.venues = frozenset(data["synonyms"]["venues"])
         self.frames: dict[str, list[str]] = data["frames"]
         self.grammar = {name: frozenset(words.split()) for name, words in data["grammar"].items()}
-        self._noun_cues = self.grammar["determiners"] | self.grammar["prepositions"]
-        self._verb_cues = self.grammar["subjects"] | {"to"}
+        self._prepositions = self.grammar["prepositions"] | self.grammar["places"]
+        self._function_words = self._prepositions.union(
+            *(self.grammar[name] for name in ("determiners", "connectives", "subjects", "copulas", "particles"))
+        )
+        self._verb_cues = self.grammar["subjects"] | self.grammar["modals"] | {"to"}
         self.groups_of_action: dict[str, list[Group]] = {}
         self._load_taxonomy(data["taxonomy"])
         for number, scale in enumerate(data["scale"]):
@@ -141,21 +147,34 @@ class Lexicon:
         for verb in self.grammar["verbs"]:
             for form in VERB_FORMS:
                 self._other_verbs.add(verb_form(verb, form), verb, form)
+        self._phrases: Table[str] = Table()
+        for phrase in data["phrases"]["fixed"]:
+            self._phrases.add(phrase, phrase)
+        for phrase in data["phrases"]["verbs"]:
+            for form in VERB_FORMS:
+                self._phrases.add(verb_form(phrase, form), phrase, form)
         self._alike: dict[str, set[str]] = {}
         self._generic = frozenset(data["alike"]["generic"])
         pairs = [(kind, name) for kind, *names in data["alike"]["kinds"] for name in names]
         self._load_alike([*data["alike"]["sources"], *pairs, *data["synonyms"]["nouns"]])
         self._load_alike([*data["alike"]["actions"], *data["synonyms"]["verbs"]])
 
-    def sources_in(self, words: Sequence[str]) -> list[Mention[Source]]:
-        """Sound sources in a text: of a compound such as "train horn" only the head, and no places ("on a table")."""
+    def sources_in(self, words: Sequence[str], *, tag: bool = False) -> list[Mention[Source]]:
+        """Sound sources in a text: of a compound such as "train horn" only the head, and no places ("on a table").
+
+        Args:
+            words: the words of the text.
+            tag: the text names sources, without a sentence around them.
+        """
         found: list[Mention[Source]] = []
-        for mention in self.nouns.find(words):
-            if self._is_verb(words, mention, bool(found) and found[-1].stop == mention.start):
+        for mention in self.free(words, self.nouns.find(words)):
+            after_source = bool(found) and found[-1].stop == mention.start
+            ambiguous = mention.stop == mention.start + 1 and self._verb_at(words, mention.start) is not None
+            if ambiguous and not tag and not self.reads_as_noun(words, mention.start, mention.form == "plural"):
                 continue
-            if self._is_place(words, mention.start):
+            if self._is_place(words, mention):
                 continue
-            if found and found[-1].stop == mention.start and found[-1].form == "singular" and not found[-1].ending:
+            if after_source and found[-1].form == "singular" and not found[-1].ending:
                 found.pop()
             found.append(mention)
         return found
@@ -169,7 +188,7 @@ class Lexicon:
         passive: bool = False,
         alone: bool = False,
     ) -> list[Mention[T]]:
-        """Verbs of a table in a text.
+        """Verbs of a table in a text, as far as their neighbours show that they are verbs.
 
         Args:
             words: the words of the text.
@@ -179,33 +198,96 @@ class Lexicon:
             alone: the text is a verb without a sentence around it.
         """
         taken = {index for mention in sources for index in range(mention.start, mention.stop)}
-        subject_ends = {mention.stop for mention in sources}
+        subject_ends = {mention.stop for mention in sources if not mention.ending}
         found = []
-        for mention in table.find(words):
-            before = words[mention.start - 1].lower() if mention.start else ""
-            finite = alone or mention.start in subject_ends or before in self._verb_cues | {"and"}
-            if mention.start in taken or (before in self.grammar["copulas"] and mention.form != "ing" and not passive):
-                continue
-            if mention.form != "base" or finite or (passive and before in self.grammar["copulas"]):
+        for mention in self.free(words, table.find(words)):
+            start, form = mention.start, mention.form
+            before = words[start - 1].lower() if start else ""
+            finite = alone or start in subject_ends or before in self._verb_cues or before == "and"
+            if form in ("base", "s"):
+                noun = not alone and self.reads_as_noun(words, start, form == "s")
+                fits = not noun and (form == "s" or finite)
+            elif form == "ing":
+                fits = True
+            else:
+                fits = finite or before.endswith("ly") or (passive and before in self.grammar["copulas"] | {""})
+            if fits and start not in taken and (passive or form == "ing" or before not in self.grammar["copulas"]):
                 found.append(mention)
         return found
 
-    def attributes_in(self, words: Sequence[str]) -> list[Mention[Step]]:
-        """Attributes in a text."""
-        return self.adverbial(self.attributes, words)
+    def attributes_in(self, words: Sequence[str], *, tag: bool = False) -> list[Mention[Step]]:
+        """Attributes in a text; `tag`: it is one, without a sentence around it."""
+        return self.adverbial(self.attributes, words, tag=tag)
 
-    def adverbial(self, table: Table[T], words: Sequence[str]) -> list[Mention[T]]:
-        """Entries of a table in a text, without adverbs of place that are prepositions there: "inside the room"."""
+    def adverbial(self, table: Table[T], words: Sequence[str], *, tag: bool = False) -> list[Mention[T]]:
+        """Entries of a table in a text that are adjectives or adverbs there.
+
+        No adverb of place that is a preposition ("inside the room"), no "at the end of", no "hit hard", no "lights".
+        """
         return [
             mention
-            for mention in table.find(words)
-            if not (
-                mention.stop == mention.start + 1
-                and words[mention.start].lower() in self.grammar["place_adverbs"]
-                and mention.stop < len(words)
-                and words[mention.stop].lower() in self.grammar["objects"]
+            for mention in self.free(words, table.find(words))
+            if tag or (self._is_property(words, mention) and not self._governs(words, mention))
+        ]
+
+    def free(self, words: Sequence[str], mentions: Sequence[Mention[T]]) -> list[Mention[T]]:
+        """Mentions without those that are but a part of a phrase with a meaning of its own: "catches fire"."""
+        phrases = self._phrases.find(words)
+        return [
+            mention
+            for mention in mentions
+            if not any(
+                mention.start < phrase.stop
+                and phrase.start < mention.stop
+                and not (mention.start <= phrase.start and phrase.stop <= mention.stop)
+                for phrase in phrases
             )
         ]
+
+    def reads_as_noun(self, words: Sequence[str], start: int, plural: bool) -> bool:
+        """Whether a word that can be a noun or a verb is a noun, by what stands before it and by its number.
+
+        "A tap", "the loose rattle", "loud cracks", "a door slam"; not "a smith taps", "doors slam", "it cracks".
+        """
+        before = words[start - 1].lower() if start else ""
+        after = words[start + 1].lower() if start + 1 < len(words) else ""
+        if not before:
+            finite = self._verb_at(words, start + 1) if after else None
+            return after in {"", "of", "and"} | self.grammar["copulas"] or (
+                finite is not None and finite.form in ("s", "past")
+            )
+        if before in self._verb_cues or before.endswith("ly"):
+            return False
+        if before in ("and", "or"):
+            return start > 1 and self._verb_at(words, start - 2) is None and self.nouns.at(words[: start - 1], start - 2) is not None
+        first = start
+        while first and start - first < 3 and words[first - 1].lower() not in self._function_words:
+            first -= 1
+        between = [word.lower() for word in words[first:start]]
+        opener = words[first - 1].lower() if first else ""
+        described = all(map(self.is_adjective, between))
+        looks_plural = bool(between) and between[-1].endswith("s") and not between[-1].endswith("ss")
+        if opener in self.grammar["singular"]:
+            return not plural and (described or not looks_plural)
+        if opener in self.grammar["determiners"]:
+            return described or not (plural or looks_plural or before in self.grammar["modals"])
+        if described and (between or opener in self._prepositions):
+            return True
+        compound = self.nouns.at(words[:start], start - 1)
+        return compound is not None and compound.form == "singular" and not plural
+
+    def is_verb_form(self, word: str) -> bool:
+        """Whether a word can be a verb."""
+        return self._verb_at([word], 0) is not None
+
+    def is_adjective(self, word: str) -> bool:
+        """Whether a word is known as an adjective or looks like one."""
+        mention = self.attributes.at([word], 0)
+        if mention is not None:
+            return not self.scales[mention.entry.scale].adverb
+        return word in self.grammar["adjectives"] or (
+            _ADJECTIVE.search(word) is not None and self.nouns.at([word], 0) is None
+        )
 
     def begins_phrase(self, words: Sequence[str], start: int) -> bool:
         """Whether a noun stands where an article could: at the start, after a verb, a preposition or a connective."""
@@ -287,27 +369,46 @@ class Lexicon:
         for words in map(tuple, synonyms["other"]):
             for word in words:
                 self.synonyms["other"].add(word, words)
-        for word, other in synonyms["oneway"]:
-            self.synonyms["other"].add(word, (word, other))
+        for word, *others in synonyms["oneway"]:
+            self.synonyms["other"].add(word, (word, *others))
 
-    def _is_verb(self, words: Sequence[str], mention: Mention[Source], after_source: bool) -> bool:
-        """Whether a word that can be both is a verb here: "a bird whistles", not "a whistle blows"."""
-        verb = self.verbs.at(words, mention.start) or self._other_verbs.at(words, mention.start)
-        if verb is None or mention.stop > mention.start + 1:
-            return False
+    def _verb_at(self, words: Sequence[str], start: int) -> Mention[str] | None:
+        """A verb that a word may be: what a source does, or one whose forms are nouns as well."""
+        single = words[start : start + 1]
+        return self.verbs.at(single, 0) or self._other_verbs.at(single, 0)
+
+    def _is_property(self, words: Sequence[str], mention: Mention[T]) -> bool:
+        """Whether a word that can be an adjective, an adverb or a noun describes something here."""
+        if mention.stop > mention.start + 1 or words[mention.start].lower() not in self.grammar["homographs"]:
+            return True
         before = words[mention.start - 1].lower() if mention.start else ""
         after = words[mention.stop].lower() if mention.stop < len(words) else ""
-        if before in self._verb_cues or before.endswith("ly") or (before == "and" and after in self.grammar["places"]):
+        if before in self.grammar["copulas"] | self.grammar["intensifiers"]:
             return True
-        following = self.verbs.at(words, mention.stop) if mention.stop < len(words) else None
-        predicate_follows = following is not None and following.form in ("s", "past")
-        return after_source and before not in self._noun_cues and not predicate_follows
+        if before and self._verb_at(words, mention.start - 1) is not None and before not in self._function_words:
+            return False
+        noun_follows = bool(after) and after not in self._function_words and not after.endswith("ly")
+        following = self._verb_at(words, mention.stop) if after else None
+        return noun_follows and not (not before and following is not None and following.form == "s")
 
-    def _is_place(self, words: Sequence[str], start: int) -> bool:
-        """Whether a noun follows a preposition of place, with no other noun and no verb between."""
-        for index in range(start - 1, max(start - 4, -1), -1):
+    def _governs(self, words: Sequence[str], mention: Mention[T]) -> bool:
+        """Whether what follows belongs to the words: "inside the room", "at the end of a phrase"."""
+        after = words[mention.stop].lower() if mention.stop < len(words) else ""
+        single = mention.stop == mention.start + 1
+        place = single and words[mention.start].lower() in self.grammar["place_adverbs"]
+        return (place and after in self.grammar["objects"]) or (not single and after == "of")
+
+    def _is_place(self, words: Sequence[str], mention: Mention[Source]) -> bool:
+        """Whether a noun follows a preposition of place, with no other noun and no verb between.
+
+        What is played or hit is no place: "a note on a tabla", "a tap on a glass".
+        """
+        if mention.entry.group[0] == "music":
+            return False
+        for index in range(mention.start - 1, max(mention.start - 4, -1), -1):
             if words[index].lower() in self.grammar["places"]:
-                return True
+                struck = self.nouns.at(words[:index], index - 1) if index else None
+                return struck is None or struck.entry.group[:2] != ("object", "motion")
             if self.nouns.at(words[: index + 1], index) or self.verbs.at(words[: index + 1], index):
                 return False
         return False

@@ -35,8 +35,9 @@ from jaxeval.perturb.inflection import article, verb_form
 from jaxeval.perturb.lexicon import Lexicon, Mention, Source, inflected, load
 from jaxeval.perturb.paraphrase import paraphrase
 from jaxeval.perturb.scene import Item, Part, Scene, item_count
-from jaxeval.perturb.wording import Change, capitalised, split_closing
+from jaxeval.perturb.wording import Change, capitalised, count_words, split_closing
 
+_JOINTS = (" while {}", " as {}", ", and {}", " with {}", "; besides, {}")
 ADDED_SOUNDS = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: 4}
 
 
@@ -58,48 +59,55 @@ def acoustic(scene: Scene, field: str) -> Edit:
     found = {mention.entry.name for part in parts for mention in part.sources}
     items = [_replace_source(scene, parts, name) for name in shuffled(found, *scene.key)]
     if not found:
-        actions = {mention.entry for part in parts for mention in part.actions}
+        actions = {
+            mention.entry for part in parts for mention in part.actions if not _is_transitive(scene, part, mention)
+        }
         items = [_replace_action(scene, parts, name) for name in shuffled(actions, *scene.key)]
     return Edit(scene.perturbed(field, items))
 
 
 def attribute(scene: Scene, field: str) -> Edit:
-    """Move attributes along their scales, then state others that the text does not speak of."""
-    parts = scene.parts[field]
+    """Move attributes along their scales, or state one where there is none."""
     moved: dict[str, Item] = {}
-    spoken_of: set[str] = set()
-    for number, part in enumerate(parts):
+    gradable: set[str] = set()
+    for number, part in enumerate(scene.parts[field]):
         words = part.wording.words
-        for mention in scene.lexicon.attributes_in(words):
+        for mention in scene.lexicon.attributes_in(words, tag=field == "adjectives"):
             scale = scene.lexicon.scales[mention.entry.scale]
-            spoken_of.add(scale.name)
             name = " ".join(words[mention.start : mention.stop]).lower()
             before = words[mention.start - 1].lower() if mention.start else ""
             upwards = fraction(*scene.key, "upwards", name) < 0.5
             text = scene.lexicon.step_away(scene.severity, mention.entry, upwards)
-            graded = scale.graded and before not in scene.lexicon.grammar["intensifiers"]
-            if scene.severity is Severity.HIGH and graded and FIELDS[field].words is None:
-                text = f"extremely {text}"
+            hedged = before in scene.lexicon.grammar["intensifiers"]
+            if hedged and " " in text:
+                text = text.split()[-1]
+            if scale.graded and not hedged:
+                gradable.add(name)
             moved.setdefault(name, []).append((number, Change(mention.start, mention.stop, text)))
-    items = [moved[name] for name in shuffled(moved, *scene.key)] + _stated(scene, field, spoken_of)
-    added = item_count(len(items), scene.severity) > len(moved)
-    return Edit(scene.perturbed(field, items), ("property added",) if added else ())
+    if not moved:
+        return Edit(scene.perturbed(field, _stated(scene, field)), ("property added",))
+    names = shuffled(moved, *scene.key)
+    strongest = next((name for name in names if name in gradable), None)
+    if strongest is not None and scene.severity is Severity.HIGH and FIELDS[field].words is None:
+        first, *others = moved[strongest]
+        moved[strongest] = [(first[0], Change(first[1].start, first[1].stop, f"extremely {first[1].text}")), *others]
+    return Edit(scene.perturbed(field, [moved[name] for name in names]))
 
 
 def hallucination(scene: Scene, field: str) -> Edit:
-    """Add sounds to a list, to the end of a text, or in place of the last words of a short caption."""
+    """Add sounds to a list, to the end of a text, or to what a short caption has room for."""
     sounds = scene.added_sounds[: ADDED_SOUNDS[scene.severity]]
     texts = [part.text for part in scene.parts[field]]
     if FIELDS[field].kind is Kind.TAGS:
         return Edit((*texts, *(_tag(scene, field, source, action) for source, action in sounds)))
     limit = FIELDS[field].words
     if limit is not None:
-        return Edit(_crowded(scene.lexicon, texts[0], [source.name for source, _ in sounds], limit))
+        return Edit(_crowded(scene, scene.parts[field][0], sounds, limit))
     body, closing = split_closing(texts[0])
-    clauses = [f"{article(source.name)} {source.name} {verb_form(action, 's')}" for source, action in sounds]
-    listed = " and ".join(filter(None, (", ".join(clauses[:-1]), clauses[-1])))
-    joint = "as" if " while " in body.lower() else "while"
-    return Edit(f"{body} {joint} {listed}{closing}")
+    joints = [joint for joint in _JOINTS if f" {joint.split()[0]} " not in body.lower()]
+    joint = pick(joints, *scene.key, "joint", field)
+    form = "ing" if joint.startswith("with") else "s"
+    return Edit(body + joint.format(_listed([_clause(source, verb_form(action, form)) for source, action in sounds])) + closing)
 
 
 def _replace_source(scene: Scene, parts: list[Part], name: str) -> Item:
@@ -116,7 +124,7 @@ def _replace_source(scene: Scene, parts: list[Part], name: str) -> Item:
         if scene.severity is Severity.LOW:
             continue
         for mention in part.actions:
-            subject = _subject(part, mention)
+            subject = None if _is_transitive(scene, part, mention) else _subject(part, mention)
             if subject is not None and subject.entry.name == name and mention.entry not in members.actions:
                 action = pick(members.deeds, *scene.key, scene.severity, new.name, mention.entry)
                 item.append((number, Change(mention.start, mention.stop, verb_form(action, mention.form))))
@@ -142,15 +150,24 @@ def _replace_action(scene: Scene, parts: list[Part], name: str) -> Item:
         (number, Change(mention.start, mention.stop, verb_form(action, mention.form)))
         for number, part in enumerate(parts)
         for mention in part.actions
-        if mention.entry == name
+        if mention.entry == name and not _is_transitive(scene, part, mention)
     ]
 
 
 def _subject(part: Part, action: Mention[str]) -> Mention[Source] | None:
-    """Whose action it is: the source before it, or else the first one; a possessor does nothing itself."""
+    """Whose action it is: the source before it, or the one it describes ("barking dogs"); no possessor."""
     sources = [mention for mention in part.sources if not mention.ending]
     before = [mention for mention in sources if mention.stop <= action.start]
-    return before[-1] if before else next(iter(sources), None)
+    described = [mention for mention in sources if action.form == "ing" and mention.start == action.stop]
+    return next(iter(described), before[-1] if before else None)
+
+
+def _is_transitive(scene: Scene, part: Part, action: Mention[str]) -> bool:
+    """Whether something is done to something ("plays a chord"), or with a particle ("opens up")."""
+    grammar, words = scene.lexicon.grammar, part.wording.words
+    after = words[action.stop].lower() if action.stop < len(words) else ""
+    objects = {mention.start for mention in part.sources} if action.form != "ing" else set()
+    return after in grammar["determiners"] | grammar["particles"] - {"along", "away"} or action.stop in objects
 
 
 def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) -> Change:
@@ -165,36 +182,34 @@ def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) ->
     return Change(start, mention.stop, text + mention.ending)
 
 
-def _stated(scene: Scene, field: str, spoken_of: set[str]) -> list[Item]:
-    """A property for each source, or each action where there is no source, of which the text does not speak yet."""
-    parts = scene.parts[field]
-    if all(scale.name in spoken_of for scale in scene.lexicon.scales if scale.added):
-        return []
+def _stated(scene: Scene, field: str) -> list[Item]:
+    """A property of one source, or of one action where there is no source that could take it."""
+    lexicon = scene.lexicon
     items: dict[str, Item] = {}
-    for number, part in enumerate(parts):
+    for number, part in enumerate(scene.parts[field]):
+        words = part.wording.words
         for mention in part.sources:
-            start = _start_of_compound(scene.lexicon, part, mention.start)
-            text = _property(scene, field, mention.entry.name, spoken_of, adverb=False)
-            items.setdefault(mention.entry.name, []).append((number, Change(start, start, text)))
-        for action in () if part.sources else part.actions:
-            text = _property(scene, field, action.entry, spoken_of, adverb=True)
-            items.setdefault(action.entry, []).append((number, Change(action.stop, action.stop, text)))
-    return [items[name] for name in shuffled(items, *scene.key)]
+            start = _start_of_compound(lexicon, part, mention.start)
+            text = _property(scene, field, mention.entry.name, adverb=False)
+            if lexicon.begins_phrase(words, start) or words[start - 1].lower() in lexicon.grammar["determiners"]:
+                items.setdefault(mention.entry.name, []).append((number, Change(start, start, text)))
+        for action in () if items else part.actions:
+            text = _property(scene, field, action.entry, adverb=True)
+            if not _is_transitive(scene, part, action):
+                items.setdefault(action.entry, []).append((number, Change(action.stop, action.stop, text)))
+    return [items[name] for name in shuffled(items, *scene.key)][:1]
 
 
-def _property(scene: Scene, field: str, name: str, spoken_of: set[str], *, adverb: bool) -> str:
-    """A property of the sound called `name`: slightly, plainly or extremely one way."""
-    added = [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb]
-    scales = [scale for scale in added if scale.name not in spoken_of] or added
-    steps = pick(scales, *scene.key, "property", name).steps
+def _property(scene: Scene, field: str, name: str, *, adverb: bool) -> str:
+    """A property of the sound called `name`: rather, plainly or extremely one way."""
+    scale = pick(
+        [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb], *scene.key, "property", name
+    )
     mild, strong = pick([(1, 0), (-2, -1)], *scene.key, "end", name)
     if FIELDS[field].words is not None:
-        return steps[strong if scene.severity is Severity.HIGH else mild][0]
-    return {
-        Severity.LOW: f"slightly {steps[mild][0]}",
-        Severity.MEDIUM: steps[mild][0],
-        Severity.HIGH: f"extremely {steps[strong][0]}",
-    }[scene.severity]
+        return scale.steps[strong if scene.severity is Severity.HIGH else mild][0]
+    degree = {Severity.LOW: "rather ", Severity.MEDIUM: "", Severity.HIGH: "extremely "}[scene.severity]
+    return degree + scale.steps[mild][0]
 
 
 def _start_of_compound(lexicon: Lexicon, part: Part, start: int) -> int:
@@ -215,16 +230,56 @@ def _tag(scene: Scene, field: str, source: Source, action: str) -> str:
     return verb_form(action, form) if field == "verbs" else f"{source.name} {verb_form(action, form)}"
 
 
-def _crowded(lexicon: Lexicon, text: str, names: list[str], limit: int) -> Value:
-    """A short caption with sounds added at the end, of as many words as before or as allowed, or fewer."""
-    body, closing = split_closing(text)
-    words, names = body.split(), names[:limit]
-    kept = words[: max(len(words), limit) - len(names)]
-    dangling = lexicon.grammar["determiners"] | lexicon.grammar["places"] | lexicon.grammar["connectives"]
-    while kept and kept[-1].lower() in dangling:
-        kept.pop()
-    listed = ", ".join([*filter(None, [" ".join(kept).rstrip(",;:")]), *names])
-    return (capitalised(listed) if text[:1].isupper() else listed) + closing
+def _clause(source: Source, deed: str) -> str:
+    return f"{article(source.name)} {source.name} {deed}"
+
+
+def _listed(texts: list[str]) -> str:
+    """Texts as a list with "and" before the last."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _crowded(scene: Scene, part: Part, sounds: list[tuple[Source, str]], limit: int) -> Value:
+    """A short caption with sounds added, in the fullest wording that the words allowed have room for.
+
+    What makes room is first the end of the caption, then its properties, but never its source; then the actions of what
+    is added; then the farthest of the added sounds.
+    """
+    heads = _heads(scene, part)
+    while sounds:
+        names = [source.name for source, _ in sounds]
+        tails = [
+            " while " + _listed([_clause(source, verb_form(action, "s")) for source, action in sounds]),
+            "".join(f", {source.name} {verb_form(action, 's')}" for source, action in sounds),
+            " and " + names[0] if len(names) == 1 else "".join(f", {name}" for name in names),
+        ]
+        for tail in tails:
+            for head in heads:
+                if count_words(head + tail) <= limit:
+                    return head + tail + split_closing(part.text)[1]
+        sounds = sounds[:-1]
+    return part.text
+
+
+def _heads(scene: Scene, part: Part) -> list[str]:
+    """Ever shorter beginnings of a caption that say what sounds: all of it, up to its action, its source alone."""
+    body, _ = split_closing(part.text)
+    words = body.split()
+    dangling = scene.lexicon.grammar["determiners"] | scene.lexicon.grammar["places"] | scene.lexicon.grammar["connectives"]
+    cuts = {len(words)}
+    for index, word in enumerate(words):
+        if index and (word.lower() in dangling - scene.lexicon.grammar["determiners"] or words[index - 1].endswith(",")):
+            cuts.add(index)
+    sources = [mention.entry.name for mention in part.sources]
+    least = next((mention.stop for mention in part.sources), 1)
+    heads = [" ".join(words[:cut]).rstrip(",;:") for cut in sorted(cuts, reverse=True) if cut >= least]
+    if sources:
+        named = part.wording.words[part.sources[0].start : part.sources[0].stop]
+        heads += [" ".join(named), named[-1]]
+    else:
+        heads.append(words[0] if words else "")
+    cased = capitalised if part.text[:1].isupper() else str
+    return [cased(head) for head in heads if head]
 
 
 _PERTURBERS: dict[ErrorType, Callable[[Scene, str], Edit]] = {

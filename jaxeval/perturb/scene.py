@@ -20,6 +20,8 @@ from jaxeval.perturb.wording import Change, Wording, count_words
 
 Item = list[tuple[int, Change]]
 """Changes that go together, each with the number of the part it is in."""
+PEOPLE = ("human", "people")
+"""Realm and category of those who are in a scene without being its sound."""
 TYPICAL = 4
 """Sources at the head of a group, from which sounds are added."""
 
@@ -96,11 +98,16 @@ class Scene:
         return sounds
 
     def _pool(self, severity: Severity, source: Source, taken: set[str]) -> list[Source]:
-        """What may stand for a source at a distance, the best fitting alone: counted as it is, and of as many words."""
+        """What may stand for a source at a distance, the best fitting alone: counted as it is, and of as many words.
+
+        A stranger of people is an animal, which can do or suffer what the text says of them.
+        """
         pool = [
             each
             for each in self.lexicon.sources_at(severity, source.group)
-            if each.name not in taken and self.lexicon.differ(source.name, each.name)
+            if each.name not in taken
+            and self.lexicon.differ(source.name, each.name)
+            and not (severity is Severity.HIGH and source.group[:2] == PEOPLE and each.group[0] != "animal")
         ]
         same_number = [each for each in pool if each.number == source.number]
         same_words = [each for each in same_number if each.name.count(" ") == source.name.count(" ")]
@@ -131,7 +138,8 @@ class Scene:
 
     def _part(self, field: str, text: str) -> Part:
         wording = Wording.of(text)
-        sources = () if field in ("verbs", "adjectives") else tuple(self.lexicon.sources_in(wording.words))
+        tag = field in ("nouns", "complementary_sounds")
+        sources = () if field in ("verbs", "adjectives") else tuple(self.lexicon.sources_in(wording.words, tag=tag))
         actions = self.lexicon.verbs_in(wording.words, sources, self.lexicon.verbs, alone=field == "verbs")
         return Part(text, wording, sources, () if field == "nouns" else tuple(actions))
 
