@@ -20,7 +20,7 @@ from jaxeval.perturb.inflection import VERB_FORMS, plural, verb_form
 
 LONGEST = 6
 """Words in the longest entry, at most."""
-_ADJECTIVE = re.compile(r"\w{2,}(?:y|al|ic|ous|ful|less|ish|en|ing|ed|ive)$")
+_ADJECTIVE = re.compile(r"\w{2,}(?:(?<!l)y|al|ic|ous|ful|less|ish|en|ing|ed|ive)")
 T = TypeVar("T")
 Group = tuple[str, str, str]
 """Realm, category and group."""
@@ -259,7 +259,7 @@ class Lexicon:
         if before in self._verb_cues or before.endswith("ly"):
             return False
         if before in ("and", "or"):
-            return start > 1 and self._verb_at(words, start - 2) is None and self.nouns.at(words[: start - 1], start - 2) is not None
+            return start > 1 and self._is_joined_noun(words, start - 2)
         first = start
         while first and start - first < 3 and words[first - 1].lower() not in self._function_words:
             first -= 1
@@ -268,13 +268,29 @@ class Lexicon:
         described = all(map(self.is_adjective, between))
         looks_plural = bool(between) and between[-1].endswith("s") and not between[-1].endswith("ss")
         if opener in self.grammar["singular"]:
-            return not plural and (described or not looks_plural)
+            modal = words[start].lower() in self.grammar["modals"] and bool(between)
+            return not plural and not modal and (described or not looks_plural)
         if opener in self.grammar["determiners"]:
-            return described or not (plural or looks_plural or before in self.grammar["modals"])
+            modal = words[start].lower() in self.grammar["modals"]
+            return not between or (not modal and (described or not (plural or looks_plural)))
         if described and (between or opener in self._prepositions):
             return True
         compound = self.nouns.at(words[:start], start - 1)
         return compound is not None and compound.form == "singular" and not plural
+
+    def _is_joined_noun(self, words: Sequence[str], index: int) -> bool:
+        """Whether what stands before "and" is a noun: a known one, or any word after an article or a preposition."""
+        if self._verb_at(words, index) is not None:
+            return False
+        opener = words[index - 1].lower() if index else ""
+        return self.nouns.at(words[: index + 1], index) is not None or opener in (
+            self._prepositions | self.grammar["determiners"]
+        )
+
+    def is_manner(self, adverb: str) -> bool:
+        """Whether an adverb is known to say how something is done, so that it may stand before or after its verb."""
+        mention = self.attributes.at([adverb], 0)
+        return mention is not None and self.scales[mention.entry.scale].adverb
 
     def is_verb_form(self, word: str) -> bool:
         """Whether a word can be a verb."""
@@ -286,7 +302,7 @@ class Lexicon:
         if mention is not None:
             return not self.scales[mention.entry.scale].adverb
         return word in self.grammar["adjectives"] or (
-            _ADJECTIVE.search(word) is not None and self.nouns.at([word], 0) is None
+            _ADJECTIVE.fullmatch(word) is not None and self.nouns.at([word], 0) is None
         )
 
     def begins_phrase(self, words: Sequence[str], start: int) -> bool:
@@ -362,6 +378,10 @@ class Lexicon:
             for word in words:
                 self.synonyms["nouns"].add(word, words, "singular")
                 self.synonyms["nouns"].add(plural(word), words, "plural")
+        for word, *others in synonyms["nouns_oneway"]:
+            self.synonyms["nouns"].add(word, (word, *others), "singular")
+            if not any(other.endswith("ing") for other in others):  # which have no plural
+                self.synonyms["nouns"].add(plural(word), (word, *others), "plural")
         for words in map(tuple, synonyms["verbs"]):
             for word in words:
                 for form in VERB_FORMS:

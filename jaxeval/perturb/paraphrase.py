@@ -8,6 +8,7 @@ depend on the severity.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -19,11 +20,18 @@ from jaxeval.perturb.lexicon import Lexicon, Mention
 from jaxeval.perturb.scene import Item, Part, Scene, item_count
 from jaxeval.perturb.wording import Change, Wording, capitalised, count_words, split_closing, uncapitalised
 
-Reword = Callable[[str], str]
+Reword = Callable[[list[str]], list[str]]
 _PROGRESSIVE = {"is": "s", "are": "base"}
 _PLACE = r"(?:in|on|at) (?:a|an|the) (?:[\w'-]+ ){0,2}?([\w'-]+)"
 _PLACE_FIRST = re.compile(rf"({_PLACE}),? ((?:a|an|the|two|some|someone|four) .+)", re.IGNORECASE)
 _PLACE_LAST = re.compile(rf"(.+) ({_PLACE})", re.IGNORECASE)
+_CLAUSE_LAST = re.compile(r"(.+?),? ((?:when|because|since|while) (?:a|an|the|every\w+|some\w+) .+)")
+_PARTICIPLE_LAST = re.compile(r"(.+?), ((?!during|nothing|everything|something|according)[a-z]{2,}ing .+)")
+_SUBORDINATE = re.compile(
+    r"[,;:]| (?:of|with|and|as|that|which|so|until|where|before|after|while|when|between|than|like|since|because)\b"
+)
+_SECOND_SENTENCE = re.compile(r", and (?=(?:the|a|an|it|its|they|people|everybody|somebody|someone) )")
+_ADVERB = re.compile(r"\b(\w+) (\w+)\b(?= and | (?:in|on|at|from|into|over|for|with|after|before)\b|[.;,]|$)")
 _PAIR = re.compile(r"\b([a-z]+)( and |, )([a-z]+)(?=( [a-z]+)?)")
 
 
@@ -31,13 +39,7 @@ def paraphrase(scene: Scene, field: str) -> Edit:
     """Say a field in other words."""
     texts = [part.text for part in scene.parts[field]]
     items = [*_synonyms(scene, field), *_aspects(scene, field)]
-    rewordings: list[Callable[[list[str]], list[str]]] = [lambda texts: texts[_start(scene, texts) :] + texts[: _start(scene, texts)]]
-    if FIELDS[field].kind is not Kind.TAGS:
-        rewordings = [
-            lambda texts: [_with_pairs_exchanged(scene.lexicon, texts[0])],
-            lambda texts: [_with_place_moved(scene.lexicon, texts[0])],
-            lambda texts: [_with_halves_exchanged(scene.lexicon, texts[0])],
-        ]
+    rewordings = _reorderings(scene, field)
     rewordings = [reword for reword in rewordings if reword(texts) != texts]
     if not items and not rewordings and field in scene.lexicon.frames and texts[0]:
         return Edit(_framed(scene, field, texts[0]))
@@ -48,17 +50,33 @@ def paraphrase(scene: Scene, field: str) -> Edit:
     return Edit(scene.joined(field, texts))
 
 
+def _reorderings(scene: Scene, field: str) -> list[Reword]:
+    """Ways of putting the texts of a field in another order; those that do not apply leave them as they are."""
+    if FIELDS[field].kind is Kind.TAGS:
+        return [functools.partial(_rotated, scene)]
+
+    def of_text(reorder: Callable[[Lexicon, str], str], texts: list[str]) -> list[str]:
+        return [reorder(scene.lexicon, texts[0])]
+
+    return [functools.partial(of_text, reorder) for reorder in _REORDERINGS]
+
+
 def _synonyms(scene: Scene, field: str) -> list[Item]:
     """An item for each word or phrase that has a synonym."""
     items: dict[str, Item] = {}
-    room = 0 if FIELDS[field].words is None else FIELDS[field].words - count_words(scene.parts[field][0].text)
+    limit = FIELDS[field].words
+    room = 0 if limit is None else limit - count_words(scene.parts[field][0].text)
     for number, part in enumerate(scene.parts[field]):
+        words = part.wording.words
         for mention, inflect in _exchangeable(scene.lexicon, part, field):
-            name = " ".join(part.wording.words[mention.start : mention.stop]).lower()
+            name = " ".join(words[mention.start : mention.stop]).lower()
             forms = [inflect(text, mention.form) for text in mention.entry]
             others = [text for text in forms if text.replace("-", " ").lower() != name.removesuffix(mention.ending)]
-            if FIELDS[field].words is not None:
+            if limit is not None:
                 others = [text for text in others if count_words(text) <= mention.stop - mention.start + room]
+            intensified = mention.start and words[mention.start - 1].lower() in scene.lexicon.grammar["intensifiers"]
+            if intensified:
+                others = [text for text in others if " " not in text]
             if not mention.start:
                 others = [text for text in others if text[:1].isalpha()]
             if others:
@@ -77,13 +95,14 @@ def _exchangeable(
         mention
         for mention in lexicon.verbs_in(words, part.sources, table["verbs"], passive=True, alone=field == "verbs")
         if lowered[mention.stop] not in lexicon.grammar["particles"]
-        and not (mention.form in ("past", "participle") and lowered[mention.start - 1] in lexicon.grammar["determiners"])
+        and not (mention.form in ("ing", "past", "participle") and _describes(lexicon, lowered, mention.start))
     ]
     acting = {mention.start for mention in verbs} | {mention.start for mention in part.actions}
     nouns = [
         mention
         for mention in lexicon.free(words, table["nouns"].find(words))
         if mention.start not in acting
+        and field not in ("verbs", "adjectives")
         and (tag or mention.stop > mention.start + 1 or _is_noun(lexicon, words, mention))
     ]
     return [
@@ -91,6 +110,11 @@ def _exchangeable(
         *((mention, lambda text, form: plural(text) if form == "plural" else text) for mention in nouns),
         *((mention, lambda text, form: text) for mention in lexicon.adverbial(table["other"], words, tag=tag)),
     ]
+
+
+def _describes(lexicon: Lexicon, words: list[str], start: int) -> bool:
+    """Whether a participle is in the place of an adjective: "a closed door", "a dreamy, lingering chord"."""
+    return start > 0 and (words[start - 1] in lexicon.grammar["determiners"] or lexicon.is_adjective(words[start - 1]))
 
 
 def _is_noun(lexicon: Lexicon, words: tuple[str, ...], mention: Mention[tuple[str, ...]]) -> bool:
@@ -126,12 +150,13 @@ def _aspects(scene: Scene, field: str) -> list[Item]:
     return items
 
 
-def _start(scene: Scene, texts: list[str]) -> int:
-    """Which tag of a list comes first."""
-    return pick(range(1, len(texts)), *scene.key, "start") if len(texts) > 1 else 0
+def _rotated(scene: Scene, texts: list[str]) -> list[str]:
+    """A list of tags that begins elsewhere."""
+    start = pick(range(1, len(texts)), *scene.key, "start") if len(texts) > 1 else 0
+    return texts[start:] + texts[:start]
 
 
-def _with_pairs_exchanged(lexicon: Lexicon, text: str) -> str:
+def _pairs_exchanged(lexicon: Lexicon, text: str) -> str:
     """Two adjectives or two adverbs side by side, exchanged: "a short, crisp tap", "softly and evenly"."""
 
     def exchanged(match: re.Match[str]) -> str:
@@ -140,26 +165,52 @@ def _with_pairs_exchanged(lexicon: Lexicon, text: str) -> str:
         adjectives = lexicon.is_adjective(first) and lexicon.is_adjective(second) and (joint == " and " or noun)
         in_series = text[: match.start()].rstrip(" ").endswith(",") or text[match.end() :].startswith(",")
         article_before = re.search(r"\ban? $", text[: match.start()])
-        if in_series or not (adverbs or adjectives) or (article_before and article(first) != article(second)):
+        intensified = text[: match.start()].rstrip(" ").rpartition(" ")[2].lower() in lexicon.grammar["intensifiers"]
+        if (
+            in_series
+            or intensified
+            or not (adverbs or adjectives)
+            or (article_before and article(first) != article(second))
+        ):
             return match.group()
         return f"{second}{joint}{first}"
 
     return _PAIR.sub(exchanged, text)
 
 
-def _with_place_moved(lexicon: Lexicon, text: str) -> str:
-    """A place where all of it happens, at the end of a text of one clause, at its start, or the other way round."""
+def _adverb_moved(lexicon: Lexicon, text: str) -> str:
+    """An adverb after its verb before it, or the other way round: "slowly fades", "fades slowly"."""
+
+    def moved(match: re.Match[str]) -> str:
+        first, second = match.groups()
+        adverb, verb = (first, second) if first.endswith("ly") else (second, first)
+        free = adverb.endswith("ly") and lexicon.is_manner(adverb) and not verb.endswith("ly")
+        return f"{second} {first}" if free and lexicon.is_verb_form(verb) else match.group()
+
+    return _ADVERB.sub(moved, text)
+
+
+def _end_moved_to_the_front(lexicon: Lexicon, text: str) -> str:
+    """A place, a clause or a participle from the end of a text to its start, or a place the other way round."""
     body, closing = split_closing(text)
-    if (first := _PLACE_FIRST.fullmatch(body)) and first[2].lower() in lexicon.venues and "," not in first[3]:
-        return f"{capitalised(first[3])} {uncapitalised(first[1])}{closing}"
-    if (last := _PLACE_LAST.fullmatch(body)) and last[3].lower() in lexicon.venues and not re.search(
-        r"[,;:]| (?:of|with|and|as|that|so|until|where|before|while|between|than|like)\b", last[1]
-    ):
-        return f"{capitalised(last[2])}, {uncapitalised(last[1])}{closing}"
+    place = _PLACE_FIRST.fullmatch(body)
+    if place and place[2].lower() in lexicon.venues and "," not in place[3]:
+        return f"{capitalised(place[3])} {uncapitalised(place[1])}{closing}"
+    place = _PLACE_LAST.fullmatch(body)
+    if place and place[3].lower() in lexicon.venues and not _SUBORDINATE.search(place[1]):
+        return f"{capitalised(place[2])}, {uncapitalised(place[1])}{closing}"
+    clause = _CLAUSE_LAST.fullmatch(body) or _PARTICIPLE_LAST.fullmatch(body)
+    if clause and " " in clause[1] and not _SUBORDINATE.search(clause[1]) and not re.search("[,;:]", clause[2]):
+        return f"{capitalised(clause[2])}, {uncapitalised(clause[1])}{closing}"
     return text
 
 
-def _with_halves_exchanged(lexicon: Lexicon, text: str) -> str:
+def _clauses_parted(lexicon: Lexicon, text: str) -> str:
+    """A second sentence after ", and" behind a semicolon instead."""
+    return _SECOND_SENTENCE.sub("; ", text, count=1) if ";" not in text else text
+
+
+def _halves_exchanged(lexicon: Lexicon, text: str) -> str:
     """The two halves of a text that say what happens together, exchanged."""
     body, closing = split_closing(text)
     for joint in (" while ", " and "):
@@ -180,6 +231,9 @@ def _is_clause(lexicon: Lexicon, text: str) -> bool:
         bool(sources and sources[0].start <= 3 and any(action.form in ("s", "base", "ing") for action in actions))
         and not pointing
     )
+
+
+_REORDERINGS = (_pairs_exchanged, _adverb_moved, _end_moved_to_the_front, _halves_exchanged, _clauses_parted)
 
 
 def _framed(scene: Scene, field: str, text: str) -> str:

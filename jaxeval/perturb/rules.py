@@ -37,7 +37,8 @@ from jaxeval.perturb.paraphrase import paraphrase
 from jaxeval.perturb.scene import Item, Part, Scene, item_count
 from jaxeval.perturb.wording import Change, capitalised, count_words, split_closing
 
-_JOINTS = (" while {}", " as {}", ", and {}", " with {}", "; besides, {}")
+_JOINTS = (" while {}", " as {}", " with {}", "; at the same time, {}", "; in addition, {}")
+"""How an added sound follows a text: the first word tells whether the text has one like it already."""
 ADDED_SOUNDS = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: 4}
 
 
@@ -106,8 +107,10 @@ def hallucination(scene: Scene, field: str) -> Edit:
     body, closing = split_closing(texts[0])
     joints = [joint for joint in _JOINTS if f" {joint.split()[0]} " not in body.lower()]
     joint = pick(joints, *scene.key, "joint", field)
-    form = "ing" if joint.startswith("with") else "s"
-    return Edit(body + joint.format(_listed([_clause(source, verb_form(action, form)) for source, action in sounds])) + closing)
+    form = "ing" if joint == " with {}" else "s"
+    return Edit(
+        body + joint.format(_listed([_clause(source, verb_form(action, form)) for source, action in sounds])) + closing
+    )
 
 
 def _replace_source(scene: Scene, parts: list[Part], name: str) -> Item:
@@ -165,9 +168,12 @@ def _subject(part: Part, action: Mention[str]) -> Mention[Source] | None:
 def _is_transitive(scene: Scene, part: Part, action: Mention[str]) -> bool:
     """Whether something is done to something ("plays a chord"), or with a particle ("opens up")."""
     grammar, words = scene.lexicon.grammar, part.wording.words
-    after = words[action.stop].lower() if action.stop < len(words) else ""
+    after, following = [*map(str.lower, words[action.stop : action.stop + 2]), "", ""][:2]
+    stranded = after in ("in", "on") and following in ("", "and", "with", "through")
     objects = {mention.start for mention in part.sources} if action.form != "ing" else set()
-    return after in grammar["determiners"] | grammar["particles"] - {"along", "away"} or action.stop in objects
+    return (
+        stranded or after in grammar["determiners"] | grammar["particles"] - {"along", "away"} or action.stop in objects
+    )
 
 
 def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) -> Change:
@@ -203,7 +209,10 @@ def _stated(scene: Scene, field: str) -> list[Item]:
 def _property(scene: Scene, field: str, name: str, *, adverb: bool) -> str:
     """A property of the sound called `name`: rather, plainly or extremely one way."""
     scale = pick(
-        [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb], *scene.key, "property", name
+        [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb],
+        *scene.key,
+        "property",
+        name,
     )
     mild, strong = pick([(1, 0), (-2, -1)], *scene.key, "end", name)
     if FIELDS[field].words is not None:
@@ -263,23 +272,20 @@ def _crowded(scene: Scene, part: Part, sounds: list[tuple[Source, str]], limit: 
 
 def _heads(scene: Scene, part: Part) -> list[str]:
     """Ever shorter beginnings of a caption that say what sounds: all of it, up to its action, its source alone."""
-    body, _ = split_closing(part.text)
-    words = body.split()
-    dangling = scene.lexicon.grammar["determiners"] | scene.lexicon.grammar["places"] | scene.lexicon.grammar["connectives"]
-    cuts = {len(words)}
-    for index, word in enumerate(words):
-        if index and (word.lower() in dangling - scene.lexicon.grammar["determiners"] or words[index - 1].endswith(",")):
-            cuts.add(index)
-    sources = [mention.entry.name for mention in part.sources]
-    least = next((mention.stop for mention in part.sources), 1)
-    heads = [" ".join(words[:cut]).rstrip(",;:") for cut in sorted(cuts, reverse=True) if cut >= least]
-    if sources:
-        named = part.wording.words[part.sources[0].start : part.sources[0].stop]
-        heads += [" ".join(named), named[-1]]
-    else:
-        heads.append(words[0] if words else "")
-    cased = capitalised if part.text[:1].isupper() else str
-    return [cased(head) for head in heads if head]
+    words, gaps, grammar = part.wording.words, part.wording.gaps, scene.lexicon.grammar
+    joints = grammar["prepositions"] | grammar["places"] | grammar["connectives"]
+    cuts = {len(words), *(mention.stop for mention in (*part.sources, *part.actions))}
+    cuts |= {index for index, word in enumerate(words) if word.lower() in joints or gaps[index].startswith(",")}
+    first = part.sources[0] if part.sources else None
+    spans = [(0, cut) for cut in sorted(cuts, reverse=True) if cut >= (first.stop if first else 1)]
+    article_first = bool(words) and words[0].lower() in ("a", "an", "the")
+    spans = [(start, stop) for _, stop in spans for start in range(1 + (article_first and stop > 1))]
+    if first is not None:
+        spans += [(first.start, first.stop), (first.stop - 1, first.stop)]
+    elif words:
+        spans.append((0, 1))
+    heads = ["".join(map("".join, zip(("", *gaps[start + 1 :]), words[start:stop]))) for start, stop in spans]
+    return [capitalised(head) if part.text[:1].isupper() else head for head in heads if head]
 
 
 _PERTURBERS: dict[ErrorType, Callable[[Scene, str], Edit]] = {
