@@ -46,7 +46,7 @@ def assign(weights: Callable[[Any, jax.Array], Weights], data: Any, rows: jax.Ar
     """Give rows columns of their own so that the total weight is greatest, for every matrix.
 
     Args:
-        weights: `weights(data of one matrix, row)`, the weights of a row, `[columns]` each, at least 0 and not NaN. A
+        weights: `weights(data of one matrix, row)`, the weights of a row, `[columns]` float32 each, at least 0. A
             pair of weight 0 is as good as none.
         data: what matrices are made of, a tree of arrays `[matrices, ...]`.
         rows: `[matrices]`, how many rows there are, at most `columns`.
@@ -75,7 +75,7 @@ def _start(weights: Callable[[Any, jax.Array], Weights], data: Any, rows: jax.Ar
 
     It is what the search does while prices are 0, at a fraction of its cost. A row without any weight needs no column.
     """
-    names, nobody = jnp.arange(columns), jnp.full(columns, -1, jnp.int32)
+    names, nobody = jnp.arange(columns, dtype=jnp.int32), jnp.full(columns, -1, jnp.int32)
 
     def step(state: tuple[Any, ...], row: jax.Array) -> tuple[tuple[Any, ...], None]:
         owner, queue, waiting = state
@@ -94,8 +94,8 @@ def _start(weights: Callable[[Any, jax.Array], Weights], data: Any, rows: jax.Ar
         waiting=waiting,
         placed=jnp.int32(0),
         owner=owner,
-        price=(jnp.zeros(columns),) * parts,
-        distance=(jnp.full(columns, jnp.inf),) * parts,
+        price=(jnp.zeros(columns, jnp.float32),) * parts,
+        distance=(jnp.full(columns, jnp.inf, jnp.float32),) * parts,
         before=nobody,
         settled=jnp.zeros(columns, bool),
         last=jnp.int32(-1),
@@ -105,7 +105,7 @@ def _start(weights: Callable[[Any, jax.Array], Weights], data: Any, rows: jax.Ar
 
 def _turn(weights: Callable[[Any, jax.Array], Weights], at: _Search) -> _Search:
     """Search on by one row, or turn over one column of the path found; nothing to a finished matrix."""
-    names = jnp.arange(at.owner.size)
+    names = jnp.arange(at.owner.size, dtype=jnp.int32)
     searching = at.unfinished & (at.flip < 0)
     first = at.last < 0
     row = jnp.where(first, at.queue[at.placed], at.owner[at.last])
@@ -156,7 +156,7 @@ def _least(values: Weights, among: jax.Array, owner: jax.Array) -> tuple[jax.Arr
         among = among & (key == key.min())
     size = owner.size
     # One reduction finds both: the first index of a free one, or `size` more than the first index.
-    index = jnp.where(among, jnp.arange(size) + size * (owner >= 0), 2 * size - 1).min()
+    index = jnp.where(among, jnp.arange(size, dtype=jnp.int32) + size * (owner >= 0), 2 * size - 1).min()
     return index % size, index < size
 
 

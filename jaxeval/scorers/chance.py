@@ -44,6 +44,7 @@ def _median(references: ArrayLike | Events) -> jax.Array | Events:
     references = jnp.asarray(references)
     if jnp.issubdtype(references.dtype, jnp.integer) and references.ndim > 1:
         return _median_level(references)
+    references = references.astype(jnp.float32)
     return jnp.nanmedian(jnp.where(jnp.isfinite(references), references, jnp.nan))
 
 

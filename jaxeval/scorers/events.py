@@ -176,9 +176,9 @@ def match_any(pred: Events, ref: Events, tolerance: float, matching: Matching) -
     def near(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
         earliest, latest = (_border(_at(cell[0], row), tolerance, sign) for sign in (1, -1))
         ref = cell[1]
-        early = (ref.onset < earliest.onset) | (ref.offset < earliest.offset)
-        late = (ref.onset > latest.onset) | (ref.offset > latest.offset)
-        return jnp.where(_used(ref) & ~early & ~late, 1.0, 0.0)
+        onset_near = (earliest.onset <= ref.onset) & (ref.onset <= latest.onset)
+        offset_near = (earliest.offset <= ref.offset) & (ref.offset <= latest.offset)
+        return (_used(ref) & onset_near & offset_near).astype(jnp.float32)
 
     def overlap(cell: tuple[Events, Events], row: jax.Array) -> jax.Array:
         return jnp.where(_used(cell[1]), _iou(_at(cell[0], row), cell[1]), 0)
@@ -204,14 +204,16 @@ def _used(events: Events) -> jax.Array:
 
 def _rank(events: Events, times: jax.Array, of: jax.Array, side: str) -> jax.Array:
     """How many of `times`, which belong to `events` and rise, are below `of`; with `side="right"`, below or equal."""
-    # Comparing with all is fastest on every device until lists get very long.
-    return jnp.searchsorted(jnp.where(_used(events), times, jnp.inf), of, side=side, method="compare_all")
+    # Comparing with all is fastest until lists get long, and then takes too much memory.
+    method = "compare_all" if times.size <= 256 else "scan"
+    rank = jnp.searchsorted(jnp.where(_used(events), times, jnp.inf), of, side=side, method=method)
+    return rank.astype(jnp.int32)
 
 
 def _pass_hits(pred: Events, ref: Events, tolerance: float) -> jax.Array:
     """The reference event each predicted one is matched with, `[slots]`, -1 for none."""
     # A loop of two turns, or XLA would work out the borders anew for every pair.
-    borders = jax.lax.map(partial(_border, pred, tolerance), jnp.array([1.0, -1.0]))
+    borders = jax.lax.map(partial(_border, pred, tolerance), jnp.array([1, -1], jnp.float32))
     earliest, latest = (jax.tree.map(itemgetter(turn), borders) for turn in (0, 1))
     first = jnp.maximum(_rank(ref, ref.onset, earliest.onset, "left"), _rank(ref, ref.offset, earliest.offset, "left"))
     end = jnp.minimum(_rank(ref, ref.onset, latest.onset, "right"), _rank(ref, ref.offset, latest.offset, "right"))

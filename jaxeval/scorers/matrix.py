@@ -39,6 +39,8 @@ SCORES = (
 
 _BATCH_SLOTS = 2**18
 """Slots of a batch of events at most: enough to keep a device busy, little enough to stay in its caches."""
+_LONG = 256
+"""Slots above which a list weighs more, by its square: pairs of events may then be held in memory."""
 
 
 def score_matrix(
@@ -108,7 +110,8 @@ def _batches(
         kind = plain == is_plain
         for width in np.unique(slots[kind]).tolist():
             group = np.flatnonzero(kind & (slots == width))
-            for part in np.array_split(group, -(-group.size * width // _BATCH_SLOTS)):
+            weight = group.size * width * max(1, width // _LONG)
+            for part in np.array_split(group, min(group.size, -(-weight // _BATCH_SLOTS))):
                 padded = np.pad(part, (0, _padded(part.size, mesh.size) - part.size), mode="edge")
                 batch = [cells.at(padded) for cells in (pred, ref)]
                 yield is_plain, part, [(*cells[:-1], cells.active_event.pad(width)) for cells in batch]

@@ -170,9 +170,10 @@ def pack_cells(cards: Nested) -> Cells:
         return np.array([card.get(name, MISSING) for card in flat], np.float32).reshape(shape)
 
     events = flatten_events([card.get("active_event") for card in flat], shape)
-    levels = np.fromiter(
-        chain.from_iterable(card.get("frequency_profile", nothing) for card in flat), np.int8, len(flat) * len(BANDS)
-    )
+    profiles = [card.get("frequency_profile", nothing) for card in flat]
+    if not set(map(len, profiles)) <= {len(BANDS)}:
+        raise ValueError(f"frequency_profile: expected {len(BANDS)} levels")
+    levels = np.fromiter(chain.from_iterable(profiles), np.int8, len(flat) * len(BANDS))
     return Cells(
         lufs=scalar("lufs"),
         median_f0=scalar("median_f0"),

@@ -233,3 +233,4 @@ def test_packing_sorts_pads_and_takes_lists_and_arrays():
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[:2]), arrays, packed)
     assert pack_events([[(0, 1)] * 9]).onset.shape == (1, 16)
     assert pack_events([]).onset.shape == (0, 8)
+    assert event_scores(pack_events([]), pack_events([])).f1.shape == (0,)

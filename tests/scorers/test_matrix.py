@@ -131,3 +131,5 @@ def test_a_matrix_without_clips_has_no_scores():
 def test_a_matrix_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"axis 1 of the matrix has lists of lengths \[1, 2\]"):
         pack_cells([[{}], [{}, {}]])
+    with pytest.raises(ValueError, match="frequency_profile: expected 10 levels"):
+        pack_cells([{"frequency_profile": (0,) * 9}, {"frequency_profile": (0,) * 11}])
