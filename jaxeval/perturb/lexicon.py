@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Generic, TypeVar
@@ -256,10 +256,13 @@ class Lexicon:
             return after in {"", "of", "and"} | self.grammar["copulas"] or (
                 finite is not None and finite.form in ("s", "past")
             )
-        if before in self._verb_cues or before.endswith("ly"):
+        if before in self._verb_cues or before.endswith("ly") or (plural and after in self.grammar["determiners"]):
             return False
         if before in ("and", "or"):
             return start > 1 and self._is_joined_noun(words, start - 2)
+        joined = self.nouns.at(words[:start], start - 1)
+        if joined is not None and not joined.ending:
+            return joined.form == "singular" and not plural
         first = start
         while first and start - first < 3 and words[first - 1].lower() not in self._function_words:
             first -= 1
@@ -273,19 +276,24 @@ class Lexicon:
         if opener in self.grammar["determiners"]:
             modal = words[start].lower() in self.grammar["modals"]
             return not between or (not modal and (described or not (plural or looks_plural)))
-        if described and (between or opener in self._prepositions):
-            return True
-        compound = self.nouns.at(words[:start], start - 1)
-        return compound is not None and compound.form == "singular" and not plural
+        return described and bool(between or opener in self._prepositions or (plural and opener == "as"))
 
     def _is_joined_noun(self, words: Sequence[str], index: int) -> bool:
         """Whether what stands before "and" is a noun: a known one, or any word after an article or a preposition."""
         if self._verb_at(words, index) is not None:
-            return False
+            return self.reads_as_noun(words, index, words[index].endswith("s"))
         opener = words[index - 1].lower() if index else ""
         return self.nouns.at(words[: index + 1], index) is not None or opener in (
             self._prepositions | self.grammar["determiners"]
         )
+
+    def is_quality(self, word: str) -> bool:
+        """Whether a word is surely an adjective, no participle and none that only counts or orders."""
+        return self.is_adjective(word) and not (word.endswith("ing") or word in self.grammar["adjectives"])
+
+    def is_function(self, word: str) -> bool:
+        """Whether a word is one of grammar, such as an article, a preposition or a pronoun."""
+        return word.lower() in self._function_words
 
     def is_manner(self, adverb: str) -> bool:
         """Whether an adverb is known to say how something is done, so that it may stand before or after its verb."""
@@ -333,8 +341,11 @@ class Lexicon:
         )
         return list(dict.fromkeys(found))
 
-    def step_away(self, severity: Severity, step: Step, upwards: bool) -> str:
-        """A word one or two steps towards the farther end of a scale, or that end; `upwards` decides in the middle."""
+    def step_away(self, severity: Severity, step: Step, upwards: bool, taken: Collection[str] = ()) -> str:
+        """A word one or two steps towards the farther end of a scale, or that end; `upwards` decides in the middle.
+
+        It is the first word of its step that is not `taken`, if there is one.
+        """
         steps = self.scales[step.scale].steps
         after = len(steps) - 1 - step.index
         if step.index < after or (step.index == after and upwards):
@@ -342,7 +353,8 @@ class Lexicon:
         else:
             distance, sign = step.index, -1
         wanted = {Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: distance}[severity]
-        return steps[step.index + sign * min(wanted, distance)][0]
+        words = steps[step.index + sign * min(wanted, distance)]
+        return next((word for word in words if word not in taken), words[0])
 
     def _load_taxonomy(self, taxonomy: Mapping[str, dict]) -> None:
         for realm, categories in taxonomy.items():
@@ -409,7 +421,7 @@ class Lexicon:
             return False
         noun_follows = bool(after) and after not in self._function_words and not after.endswith("ly")
         following = self._verb_at(words, mention.stop) if after else None
-        return noun_follows and not (not before and following is not None and following.form == "s")
+        return noun_follows and not (following is not None and following.form == "s")
 
     def _governs(self, words: Sequence[str], mention: Mention[T]) -> bool:
         """Whether what follows belongs to the words: "inside the room", "at the end of a phrase"."""

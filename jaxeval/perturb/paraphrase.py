@@ -1,16 +1,16 @@
 """The control of the matrix: the same meaning in other words.
 
 Rewordings, in this order: synonyms of nouns, verbs, attributes and phrases; an action that goes on instead of happening
-("barks", "is barking"); two properties, the parts of a text or the tags of a list in another order. What can be put in
-no other words gets a frame around it ("What happens is that …"). Which synonym, is drawn for the card and does not
-depend on the severity.
+("barks", "is barking"); another order of two properties, of a verb and its adverb, of clauses, of the tags of a list.
+What can hardly be put otherwise gets a frame around it at last ("What happens is that …"). Which synonym, is drawn for
+the card and does not depend on the severity. Severities coincide where there are fewer rewordings than severities.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jaxeval.cards.schema import FIELDS, Kind
 from jaxeval.perturb.cells import Edit
@@ -21,12 +21,14 @@ from jaxeval.perturb.scene import Item, Part, Scene, item_count
 from jaxeval.perturb.wording import Change, Wording, capitalised, count_words, split_closing, uncapitalised
 
 Reword = Callable[[list[str]], list[str]]
+FEW = 2
+"""Rewordings of a text from which on it needs no frame."""
 _PROGRESSIVE = {"is": "s", "are": "base"}
 _PLACE = r"(?:in|on|at) (?:a|an|the) (?:[\w'-]+ ){0,2}?([\w'-]+)"
 _PLACE_FIRST = re.compile(rf"({_PLACE}),? ((?:a|an|the|two|some|someone|four) .+)", re.IGNORECASE)
 _PLACE_LAST = re.compile(rf"(.+) ({_PLACE})", re.IGNORECASE)
 _CLAUSE_LAST = re.compile(r"(.+?),? ((?:when|because|since|while) (?:a|an|the|every\w+|some\w+) .+)")
-_PARTICIPLE_LAST = re.compile(r"(.+?), ((?!during|nothing|everything|something|according)[a-z]{2,}ing .+)")
+_PARTICIPLE_LAST = re.compile(r"(.+?), ([a-z]{2,}ing (?:an?|the|its|in|on|to|with|for|from|\w+ly)\b.*)")
 _SUBORDINATE = re.compile(
     r"[,;:]| (?:of|with|and|as|that|which|so|until|where|before|after|while|when|between|than|like|since|because)\b"
 )
@@ -41,8 +43,8 @@ def paraphrase(scene: Scene, field: str) -> Edit:
     items = [*_synonyms(scene, field), *_aspects(scene, field)]
     rewordings = _reorderings(scene, field)
     rewordings = [reword for reword in rewordings if reword(texts) != texts]
-    if not items and not rewordings and field in scene.lexicon.frames and texts[0]:
-        return Edit(_framed(scene, field, texts[0]))
+    if len(items) + len(rewordings) < FEW and field in scene.lexicon.frames and texts[0]:
+        rewordings.append(lambda texts: [_framed(scene, field, texts[0])])
     count = item_count(len(items) + len(rewordings), scene.severity)
     texts = scene.changed(field, items[:count])
     for reword in rewordings[: max(0, count - len(items))]:
@@ -53,12 +55,12 @@ def paraphrase(scene: Scene, field: str) -> Edit:
 def _reorderings(scene: Scene, field: str) -> list[Reword]:
     """Ways of putting the texts of a field in another order; those that do not apply leave them as they are."""
     if FIELDS[field].kind is Kind.TAGS:
-        return [functools.partial(_rotated, scene)]
+        return [functools.partial(_rotated, scene), _first_two_exchanged]
 
     def of_text(reorder: Callable[[Lexicon, str], str], texts: list[str]) -> list[str]:
         return [reorder(scene.lexicon, texts[0])]
 
-    return [functools.partial(of_text, reorder) for reorder in _REORDERINGS]
+    return [functools.partial(of_text, reorder) for reorder in REORDERINGS]
 
 
 def _synonyms(scene: Scene, field: str) -> list[Item]:
@@ -74,6 +76,8 @@ def _synonyms(scene: Scene, field: str) -> list[Item]:
             others = [text for text in forms if text.replace("-", " ").lower() != name.removesuffix(mention.ending)]
             if limit is not None:
                 others = [text for text in others if count_words(text) <= mention.stop - mention.start + room]
+            if mention.form == "singular" and _before_a_noun(scene.lexicon, words, mention.stop):
+                others = [text for text in others if "ing" not in text]  # "a crash cymbal"
             intensified = mention.start and words[mention.start - 1].lower() in scene.lexicon.grammar["intensifiers"]
             if intensified:
                 others = [text for text in others if " " not in text]
@@ -95,7 +99,7 @@ def _exchangeable(
         mention
         for mention in lexicon.verbs_in(words, part.sources, table["verbs"], passive=True, alone=field == "verbs")
         if lowered[mention.stop] not in lexicon.grammar["particles"]
-        and not (mention.form in ("ing", "past", "participle") and _describes(lexicon, lowered, mention.start))
+        and not (mention.form in ("ing", "past", "participle") and _describes(lexicon, lowered[:-1], mention))
     ]
     acting = {mention.start for mention in verbs} | {mention.start for mention in part.actions}
     nouns = [
@@ -112,9 +116,17 @@ def _exchangeable(
     ]
 
 
-def _describes(lexicon: Lexicon, words: list[str], start: int) -> bool:
+def _before_a_noun(lexicon: Lexicon, words: Sequence[str], index: int) -> bool:
+    """Whether the word at an index is one that what stands before it could describe."""
+    return index < len(words) and not (lexicon.is_function(words[index]) or lexicon.is_verb_form(words[index]))
+
+
+def _describes(lexicon: Lexicon, words: Sequence[str], mention: Mention[tuple[str, ...]]) -> bool:
     """Whether a participle is in the place of an adjective: "a closed door", "a dreamy, lingering chord"."""
-    return start > 0 and (words[start - 1] in lexicon.grammar["determiners"] or lexicon.is_adjective(words[start - 1]))
+    if not mention.start:
+        return _before_a_noun(lexicon, words, mention.stop)
+    before = words[mention.start - 1]
+    return before in lexicon.grammar["determiners"] or lexicon.is_adjective(before)
 
 
 def _is_noun(lexicon: Lexicon, words: tuple[str, ...], mention: Mention[tuple[str, ...]]) -> bool:
@@ -128,7 +140,9 @@ def _aspects(scene: Scene, field: str) -> list[Item]:
     copula = FIELDS[field].kind is not Kind.TAGS and FIELDS[field].words is None
     items: list[Item] = []
     for number, part in enumerate(scene.parts[field]):
-        if copula and re.search(r"[,;:]| (?:and|when|as|while|that|which|who) ", part.text):
+        if FIELDS[field].kind is not Kind.TAGS and re.search(
+            r"[,;:]| (?:and|when|as|while|that|which|who) ", part.text
+        ):
             continue
         words = [*map(str.lower, part.wording.words), ""]
         forms = {mention.stop: mention.form for mention in part.sources}
@@ -156,15 +170,21 @@ def _rotated(scene: Scene, texts: list[str]) -> list[str]:
     return texts[start:] + texts[:start]
 
 
+def _first_two_exchanged(texts: list[str]) -> list[str]:
+    """A longer list of tags with the first two the other way round."""
+    return [texts[1], texts[0], *texts[2:]] if len(texts) > 2 else texts
+
+
 def _pairs_exchanged(lexicon: Lexicon, text: str) -> str:
     """Two adjectives or two adverbs side by side, exchanged: "a short, crisp tap", "softly and evenly"."""
 
     def exchanged(match: re.Match[str]) -> str:
         first, joint, second, noun = match.groups()
         adverbs = first.endswith("ly") and second.endswith("ly") and joint == " and "
-        adjectives = lexicon.is_adjective(first) and lexicon.is_adjective(second) and (joint == " and " or noun)
+        followed = noun is not None and not lexicon.is_function(noun.strip())
+        adjectives = all(map(lexicon.is_quality, (first, second))) and (joint == " and " or followed)
         in_series = text[: match.start()].rstrip(" ").endswith(",") or text[match.end() :].startswith(",")
-        article_before = re.search(r"\ban? $", text[: match.start()])
+        article_before = re.search(r"\b[Aa]n? $", text[: match.start()])
         intensified = text[: match.start()].rstrip(" ").rpartition(" ")[2].lower() in lexicon.grammar["intensifiers"]
         if (
             in_series
@@ -184,7 +204,12 @@ def _adverb_moved(lexicon: Lexicon, text: str) -> str:
     def moved(match: re.Match[str]) -> str:
         first, second = match.groups()
         adverb, verb = (first, second) if first.endswith("ly") else (second, first)
-        free = adverb.endswith("ly") and lexicon.is_manner(adverb) and not verb.endswith("ly")
+        free = (
+            match.start() > 0
+            and adverb.endswith("ly")
+            and lexicon.is_manner(adverb)
+            and not verb.endswith(("ly", "ing"))
+        )
         return f"{second} {first}" if free and lexicon.is_verb_form(verb) else match.group()
 
     return _ADVERB.sub(moved, text)
@@ -233,7 +258,7 @@ def _is_clause(lexicon: Lexicon, text: str) -> bool:
     )
 
 
-_REORDERINGS = (_pairs_exchanged, _adverb_moved, _end_moved_to_the_front, _halves_exchanged, _clauses_parted)
+REORDERINGS = (_pairs_exchanged, _adverb_moved, _end_moved_to_the_front, _halves_exchanged, _clauses_parted)
 
 
 def _framed(scene: Scene, field: str, text: str) -> str:

@@ -7,34 +7,37 @@ severity's among the higher's, and each goes farther (`scene.py`, `lexicon.py`):
 
 - acoustic: one source becomes a sibling (a dog, a fox); half of them, at least two, become relatives, which do
   other things (a dog barks, a cow moos); all become strangers (a dog barks, a drill whirs).
-- attribute: one moves by a step of its scale; half, at least two, by two steps; all to the end, "extremely". After the
-  attributes of the text come properties of its sources that it does not speak of.
+- attribute: one moves by a step of its scale; half, at least two, by two steps; all to the end, one of them
+  "extremely". A text without attributes gets one.
 - hallucination: one sound of the scene's kind; another of its wider realm; two more that do not belong.
-- paraphrase: one rewording; half of them, at least two; all of them, a frame around the text included.
+- paraphrase: one rewording; half of them, at least two; all of them.
 
 Choices are made for the card: a dog that becomes a fox does so in every field in which it is replaced.
 
 Of some 3,300 real captions, 97 to 100 % changed under each type and severity. Limits: English only. What the lexicon
-does not know stays as it is, and a field nothing is known of is reported as unchanged. Words are told from their
-neighbours, not from a parse: a noun that is a verb elsewhere can be mistaken, agreement and idiom suffer at times,
-replaced sources keep adjectives that do not suit them, and what a paraphrase exchanges is seldom the same in every
-shade. A source whose siblings are all too alike becomes a relative at low severity. A scale has few steps: from near
-its middle, medium and high go equally far and differ by "extremely" and by how many are touched. A stated property
-that was not in the text (flag `property added`) is a weaker error than one that contradicts it. In captions of few
-words, what would add words is left out, and an added sound takes the place of the last words.
+does not know stays as it is, and a field nothing is known of is reported as unchanged. Word classes are told from
+neighbours, number and set phrases, not from a parse; where they leave doubt, a word that may be a noun or a verb is no
+source, and a verb with an object or a particle stays, so that idiom suffers seldom and some errors are not made.
+Replaced sources keep adjectives that do not suit them, and a stranger may do what it cannot do (a howitzer is
+strummed); people become animals instead, which can. What a paraphrase exchanges is not the same in every shade. A
+source whose siblings are all too alike becomes a relative at low severity. A scale has few steps: from near its
+middle, medium and high go equally far and differ by how many are touched, and where a short caption has no room for a
+step, it takes the next. A stated property that was not in the text (flag `property added`) is a weaker error than one
+that contradicts it. In captions of few words an added sound takes the place of what follows the source, then of its
+properties; in three words there is room for two sounds, so that medium and high coincide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from jaxeval.cards.schema import FIELDS, AudioCard, Kind, Value
 from jaxeval.perturb.cells import Edit, ErrorType, Severity, Skip
 from jaxeval.perturb.draws import fraction, pick, shuffled
 from jaxeval.perturb.inflection import article, verb_form
-from jaxeval.perturb.lexicon import Lexicon, Mention, Source, inflected, load
+from jaxeval.perturb.lexicon import LONGEST, Lexicon, Mention, Source, Step, inflected, load
 from jaxeval.perturb.paraphrase import paraphrase
-from jaxeval.perturb.scene import Item, Part, Scene, item_count
+from jaxeval.perturb.scene import Item, Part, Scene
 from jaxeval.perturb.wording import Change, capitalised, count_words, split_closing
 
 _JOINTS = (" while {}", " as {}", " with {}", "; at the same time, {}", "; in addition, {}")
@@ -70,18 +73,20 @@ def acoustic(scene: Scene, field: str) -> Edit:
 def attribute(scene: Scene, field: str) -> Edit:
     """Move attributes along their scales, or state one where there is none."""
     moved: dict[str, Item] = {}
+    new: dict[str, str] = {}
     gradable: set[str] = set()
+    limit = FIELDS[field].words
+    room = LONGEST if limit is None else limit - count_words(scene.parts[field][0].text)
     for number, part in enumerate(scene.parts[field]):
         words = part.wording.words
         for mention in scene.lexicon.attributes_in(words, tag=field == "adjectives"):
             scale = scene.lexicon.scales[mention.entry.scale]
             name = " ".join(words[mention.start : mention.stop]).lower()
             before = words[mention.start - 1].lower() if mention.start else ""
-            upwards = fraction(*scene.key, "upwards", name) < 0.5
-            text = scene.lexicon.step_away(scene.severity, mention.entry, upwards)
             hedged = before in scene.lexicon.grammar["intensifiers"]
-            if hedged and " " in text:
-                text = text.split()[-1]
+            if name not in moved:
+                new[name] = _moved(scene, mention, name, hedged, room, new.values())
+            text = new[name]
             if scale.graded and not hedged:
                 gradable.add(name)
             moved.setdefault(name, []).append((number, Change(mention.start, mention.stop, text)))
@@ -93,6 +98,17 @@ def attribute(scene: Scene, field: str) -> Edit:
         first, *others = moved[strongest]
         moved[strongest] = [(first[0], Change(first[1].start, first[1].stop, f"extremely {first[1].text}")), *others]
     return Edit(scene.perturbed(field, [moved[name] for name in names]))
+
+
+def _moved(scene: Scene, mention: Mention[Step], name: str, hedged: bool, room: int, taken: Collection[str]) -> str:
+    """An attribute after a move along its scale; where that does not fit or says the same, after a longer move."""
+    upwards = fraction(*scene.key, "upwards", name) < 0.5
+    severities = list(Severity)[list(Severity).index(scene.severity) :]
+    steps = [scene.lexicon.step_away(severity, mention.entry, upwards, taken) for severity in severities]
+    if hedged:  # "rather fairly clear"
+        steps = [step.split()[-1] for step in steps]
+    free = mention.stop - mention.start + room
+    return next((step for step in steps if step != name and count_words(step) <= free), steps[0])
 
 
 def hallucination(scene: Scene, field: str) -> Edit:
@@ -108,9 +124,8 @@ def hallucination(scene: Scene, field: str) -> Edit:
     joints = [joint for joint in _JOINTS if f" {joint.split()[0]} " not in body.lower()]
     joint = pick(joints, *scene.key, "joint", field)
     form = "ing" if joint == " with {}" else "s"
-    return Edit(
-        body + joint.format(_listed([_clause(source, verb_form(action, form)) for source, action in sounds])) + closing
-    )
+    clauses = [_clause(source, verb_form(action, form)) for source, action in sounds]
+    return Edit(body + joint.format(_listed(clauses)) + closing)
 
 
 def _replace_source(scene: Scene, parts: list[Part], name: str) -> Item:
@@ -171,9 +186,8 @@ def _is_transitive(scene: Scene, part: Part, action: Mention[str]) -> bool:
     after, following = [*map(str.lower, words[action.stop : action.stop + 2]), "", ""][:2]
     stranded = after in ("in", "on") and following in ("", "and", "with", "through")
     objects = {mention.start for mention in part.sources} if action.form != "ing" else set()
-    return (
-        stranded or after in grammar["determiners"] | grammar["particles"] - {"along", "away"} or action.stop in objects
-    )
+    governed = grammar["determiners"] | grammar["particles"] - {"along", "away"}
+    return stranded or after in governed or action.stop in objects
 
 
 def _renamed(scene: Scene, part: Part, mention: Mention[Source], new: Source) -> Change:
@@ -208,12 +222,8 @@ def _stated(scene: Scene, field: str) -> list[Item]:
 
 def _property(scene: Scene, field: str, name: str, *, adverb: bool) -> str:
     """A property of the sound called `name`: rather, plainly or extremely one way."""
-    scale = pick(
-        [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb],
-        *scene.key,
-        "property",
-        name,
-    )
+    scales = [scale for scale in scene.lexicon.scales if scale.added and scale.adverb is adverb]
+    scale = pick(scales, *scene.key, "property", name)
     mild, strong = pick([(1, 0), (-2, -1)], *scene.key, "end", name)
     if FIELDS[field].words is not None:
         return scale.steps[strong if scene.severity is Severity.HIGH else mild][0]
@@ -260,7 +270,8 @@ def _crowded(scene: Scene, part: Part, sounds: list[tuple[Source, str]], limit: 
         tails = [
             " while " + _listed([_clause(source, verb_form(action, "s")) for source, action in sounds]),
             "".join(f", {source.name} {verb_form(action, 's')}" for source, action in sounds),
-            " and " + names[0] if len(names) == 1 else "".join(f", {name}" for name in names),
+            *([f" and {names[0]}"] if len(names) == 1 else []),
+            "".join(f", {name}" for name in names),
         ]
         for tail in tails:
             for head in heads:
@@ -272,20 +283,28 @@ def _crowded(scene: Scene, part: Part, sounds: list[tuple[Source, str]], limit: 
 
 def _heads(scene: Scene, part: Part) -> list[str]:
     """Ever shorter beginnings of a caption that say what sounds: all of it, up to its action, its source alone."""
-    words, gaps, grammar = part.wording.words, part.wording.gaps, scene.lexicon.grammar
+    words, grammar = part.wording.words, scene.lexicon.grammar
     joints = grammar["prepositions"] | grammar["places"] | grammar["connectives"]
-    cuts = {len(words), *(mention.stop for mention in (*part.sources, *part.actions))}
-    cuts |= {index for index, word in enumerate(words) if word.lower() in joints or gaps[index].startswith(",")}
-    first = part.sources[0] if part.sources else None
-    spans = [(0, cut) for cut in sorted(cuts, reverse=True) if cut >= (first.stop if first else 1)]
-    article_first = bool(words) and words[0].lower() in ("a", "an", "the")
-    spans = [(start, stop) for _, stop in spans for start in range(1 + (article_first and stop > 1))]
-    if first is not None:
+    if part.sources:
+        first = part.sources[0]
+        cuts = {mention.stop for mention in part.sources} | {mention.stop for mention in part.actions}
+        cuts |= {index for index, word in enumerate(words) if word.lower() in joints and index >= first.stop}
+        spans = [(0, stop) for stop in sorted(cuts | {len(words)}, reverse=True)]
+        if words[0].lower() in ("a", "an", "the") and first.start:
+            spans = [(start, stop) for _, stop in spans for start in (0, 1)]
         spans += [(first.start, first.stop), (first.stop - 1, first.stop)]
-    elif words:
-        spans.append((0, 1))
-    heads = ["".join(map("".join, zip(("", *gaps[start + 1 :]), words[start:stop]))) for start, stop in spans]
-    return [capitalised(head) if part.text[:1].isupper() else head for head in heads if head]
+    else:
+        unfinished = joints | grammar["determiners"]
+        spans = [
+            (0, stop)
+            for stop in range(len(words), 0, -1)
+            if words[stop - 1].lower() not in unfinished and not scene.lexicon.is_adjective(words[stop - 1].lower())
+        ]
+    heads = [
+        "".join(map(str.__add__, ("", *part.wording.gaps[start + 1 : stop]), words[start:stop]))
+        for start, stop in spans
+    ]
+    return [capitalised(head) if part.text[:1].isupper() else head for head in heads]
 
 
 _PERTURBERS: dict[ErrorType, Callable[[Scene, str], Edit]] = {

@@ -90,7 +90,7 @@ def split_closing(text: str) -> tuple[str, str]:
 
 
 def _in_case_of(word: str, text: str) -> str:
-    if len(word) > 1 and word.isupper():
+    if len(word) > 2 and word.isupper():  # no "DJ"
         return text.upper()
     return capitalised(text) if word[:1].isupper() else text
 
