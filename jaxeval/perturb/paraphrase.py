@@ -66,7 +66,7 @@ def _reorderings(scene: Scene, field: str) -> list[Reword]:
 def _synonyms(scene: Scene, field: str) -> list[Item]:
     """An item for each word or phrase that has a synonym."""
     items: dict[str, Item] = {}
-    limit = FIELDS[field].words
+    limit, tag = FIELDS[field].words, FIELDS[field].kind is Kind.TAGS
     room = 0 if limit is None else limit - count_words(scene.parts[field][0].text)
     for number, part in enumerate(scene.parts[field]):
         words = part.wording.words
@@ -76,7 +76,7 @@ def _synonyms(scene: Scene, field: str) -> list[Item]:
             others = [text for text in forms if text.replace("-", " ").lower() != name.removesuffix(mention.ending)]
             if limit is not None:
                 others = [text for text in others if count_words(text) <= mention.stop - mention.start + room]
-            if mention.form == "singular" and _before_a_noun(scene.lexicon, words, mention.stop):
+            if mention.form == "singular" and (tag or _before_a_noun(scene.lexicon, words, mention.stop)):
                 others = [text for text in others if "ing" not in text]  # "a crash cymbal"
             intensified = mention.start and words[mention.start - 1].lower() in scene.lexicon.grammar["intensifiers"]
             if intensified:
