@@ -69,7 +69,7 @@ def test_a_metric_of_length_misses_errors_that_keep_it(audited):
 def test_bleu_is_caught_by_the_paraphrase(audited):
     row = verdicts(audited)["bleu_1"]
     assert row["verdict"] == "fails"
-    assert row["paraphrase"] < -0.3
+    assert row["paraphrase"] < -0.1
     assert not TEXTS - {"hallucination"} & set(row["misses"].split(", "))
     assert any(reason.startswith("paraphrase, severity 3 of 3: not shown to stay") for reason in row["reasons"])
 
