@@ -1,4 +1,4 @@
-"""Figures of the reports, drawn without a screen: bars and curves as PNG and SVG, spectrograms as small PNG images.
+"""Figures of the reports, drawn without a screen: bars, curves and maps as PNG and SVG, spectrograms as small PNGs.
 
 Plain functions from numbers to pictures. Figures are made as objects, not through pyplot, so nothing global is touched.
 """
@@ -147,6 +147,38 @@ def severity_curves(
         axes.set_ylim(-0.03, 1.05)
         _plain(axes, ink, grid="y")
     _legend(figure, list(grid[: len(panels)]), ink)
+    return figure
+
+
+def heat_map(
+    values: Sequence[Sequence[float | None]], rows: Sequence[str], columns: Sequence[str], ink: str = INK
+) -> Figure:
+    """Correlations as a table of coloured cells: blue where positive, red where negative, a dash where undefined.
+
+    Args:
+        values: [row][column], within -1 and 1.
+        rows: names down the side.
+        columns: names along the top.
+        ink: colour of text outside the cells, to suit the background.
+    """
+    wide, high = 2.2 + 0.62 * len(columns), 1.5 + 0.3 * len(rows)
+    figure = Figure(figsize=(max(4.0, wide), max(2.4, high)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    colours = matplotlib.colormaps["RdBu"]
+    grid = np.array([[np.nan if value is None else value for value in line] for line in values], np.float64)
+    image = axes.imshow(np.ma.masked_invalid(grid), cmap=colours, vmin=-1, vmax=1, aspect="auto")
+    for (row, column), value in np.ndenumerate(grid):
+        text = "–" if np.isnan(value) else f"{value:.2f}".replace("0.", ".").replace("-", "−")
+        colour = ink if np.isnan(value) else "white" if abs(value) > 0.6 else INK
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+    axes.set_xticks(range(len(columns)), list(map(_short, columns)), rotation=40, ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), list(map(_short, rows)))
+    axes.tick_params(colors=ink, labelsize=8, length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, ticks=(-1, -0.5, 0, 0.5, 1), aspect=30, pad=0.02)
+    bar.ax.tick_params(colors=ink, labelsize=8, length=0)
+    bar.outline.set_visible(False)  # type: ignore[operator]
     return figure
 
 

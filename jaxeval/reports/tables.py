@@ -1,4 +1,4 @@
-"""Result tables as people read them: aligned text for the terminal, Markdown for a page or a paper's repository.
+"""Result tables as people read them: aligned text for the terminal, Markdown for a page, LaTeX for a paper.
 
 CSV and JSON Lines come from `jaxeval.tables`; this file only turns the same rows into text.
 """
@@ -37,6 +37,16 @@ def markdown_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def latex_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Rows as a LaTeX `tabular` with the rules of the package booktabs."""
+    kinds = "".join("r" if numeric(rows, name) else "l" for name in columns)
+    lines = [" & ".join(_latex(row.get(name)) for name in columns) + r" \\" for row in rows]
+    head = " & ".join(map(_latex, columns)) + r" \\"
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}", ""]
+    )
+
+
 def metric_label(name: str) -> str:
     """A metric as papers write it: `rouge_l` is ROUGE-L."""
     return name.upper().replace("_", "-")
@@ -49,6 +59,24 @@ def numeric(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
 
 def _escaped(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _latex(value: Any) -> str:
+    text = "".join(_LATEX.get(character, character) for character in " ".join(cell(value).split()))
+    return f"$-${text[1:]}" if isinstance(value, int | float) and text.startswith("-") else text
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # after a line's end it would be an argument
+    "–": "--",
+    "−": "$-$",
+}
 
 
 def _width(text: str) -> int:
