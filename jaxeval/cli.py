@@ -19,6 +19,7 @@ COMMANDS = {
     "score": ("jaxeval.cards.command", "score predicted audio cards against references on 15 fields and five axes"),
     "audit": ("jaxeval.audit.command", "perturb reference cards, and see whether metrics notice"),
     "metrics": ("jaxeval.captions.command", "score predicted captions against references and write a report"),
+    "correlate": ("jaxeval.stats.command", "correlate metrics with human ratings and objective measures"),
 }
 
 

@@ -178,7 +178,7 @@ def heat_map(
     axes.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axes, ticks=(-1, -0.5, 0, 0.5, 1), aspect=30, pad=0.02)
     bar.ax.tick_params(colors=ink, labelsize=8, length=0)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     return figure
 
 

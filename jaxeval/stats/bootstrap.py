@@ -3,15 +3,13 @@
 The intervals are percentiles of the resamples, moved outwards for the small number of what is resampled as Student's t
 is wider than the normal (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section 3.3). Without that
 they hold the truth too seldom where there are 15 items or 5 clusters, and with it about as often as they say. Resamples
-are drawn from the seed alone, so the same input gives the same interval on any number of processors.
+are drawn from the seed alone: the same input gives the same interval.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +22,12 @@ from jaxeval.stats.weighted import COEFFICIENTS, Scratch, WeightedPair
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
-_AT_ONCE = 800_000
-"""Weights that are worked on together: as many as a processor's cache holds."""
+_AT_ONCE = 128
+"""Resamples that are worked on together: few enough for a processor's cache, and for its matrix library to stay quiet."""
+_WEIGHTS_AT_ONCE = 2**22
+"""Bounds the memory of many items: 16 MiB an array."""
 _LARGEST_EXACT = 2**22
 """Items up to which float32 counts resamples without rounding."""
-_THREADS = min(8, os.cpu_count() or 1)
 
 Draw = Callable[[np.random.Generator, int, Scratch], np.ndarray]
 """Makes weights [item, resample] for a number of resamples."""
@@ -179,18 +178,14 @@ def rater_intervals(
     ways, of_resample = np.unique(drawn, axis=0, return_inverse=True)
     found = np.empty((len(coefficients), len(ways)))
 
-    def work(share: range) -> None:
-        scratch = Scratch()
-        for way in share:
-            weights = ways[way][of_rater].astype(np.float64)
-            total = np.bincount(of_item, weights, len(column))
-            kept = total > 0
-            means = np.bincount(of_item, weights * given, len(column))[kept] / total[kept]
-            pair = WeightedPair(column[kept], means)
-            shares = (total[kept] / counts[kept])[:, None]
-            found[:, way] = [pair.correlate(name, shares, scratch)[0] for name in coefficients]
-
-    _in_threads(work, len(ways))
+    scratch = Scratch()
+    for way, drawn_raters in enumerate(ways):
+        weights = drawn_raters[of_rater].astype(np.float64)
+        total = np.bincount(of_item, weights, len(column))
+        kept = total > 0
+        means = np.bincount(of_item, weights * given, len(column))[kept] / total[kept]
+        pair, shares = WeightedPair(column[kept], means), (total[kept] / counts[kept])[:, None]
+        found[:, way] = [pair.correlate(name, shares, scratch)[0] for name in coefficients]
     return {
         name: _interval(found[index][of_resample.ravel()], confidence, units)
         for index, name in enumerate(coefficients)
@@ -240,29 +235,17 @@ def _replicates(
 ) -> np.ndarray:
     """Coefficients [pair, coefficient, resample] of columns of the same items, in the same resamples."""
     items = pairs[0].items
-    size = int(np.clip(_AT_ONCE // items, 16, 2048))
-    sources = np.random.SeedSequence(seed).spawn(-(-resamples // size))
-    found = np.empty((len(pairs), len(coefficients), len(sources) * size))
-
-    def work(share: range) -> None:
-        scratch = Scratch(np.float32 if items <= _LARGEST_EXACT else np.float64)
-        for block in share:
-            weights = draw(np.random.default_rng(sources[block]), size, scratch)
-            place = slice(block * size, (block + 1) * size)
-            for row, pair in zip(found, pairs, strict=True):
-                for line, name in zip(row, coefficients, strict=True):
-                    line[place] = pair.correlate(name, weights, scratch)
-
-    _in_threads(work, len(sources))
-    return found[..., :resamples]
-
-
-def _in_threads(work: Callable[[range], None], jobs: int) -> None:
-    """Share jobs out; NumPy lets other threads run while it works on arrays."""
-    threads = min(_THREADS, jobs)
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, (range(first, jobs, threads) for first in range(threads))):
-            pass
+    size = max(1, min(_AT_ONCE, _WEIGHTS_AT_ONCE // items))
+    found = np.empty((len(pairs), len(coefficients), resamples))
+    scratch = Scratch(np.float32 if items <= _LARGEST_EXACT else np.float64)
+    rng = np.random.default_rng(seed)
+    for start in range(0, resamples, size):
+        count = min(size, resamples - start)
+        weights = draw(rng, count, scratch)
+        for row, pair in zip(found, pairs, strict=True):
+            for line, name in zip(row, coefficients, strict=True):
+                line[start : start + count] = pair.correlate(name, weights, scratch)
+    return found
 
 
 def _item_draw(items: int) -> Draw:
