@@ -18,6 +18,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+Part = ArrayLike | Sequence[float | None]
+"""Of any shapes that broadcast; None or NaN where an item has none."""
+
 EPSILON = 1e-6
 DECAY = 0.5
 
@@ -57,18 +60,17 @@ FAITH_WEIGHTS = Weights(gain=(0.48, 0.52), decay=(0.53, 0.47))
 
 
 def edit_score(
-    d_fense: ArrayLike,
-    d_spider: ArrayLike,
-    c_spice: ArrayLike,
-    c_meteor: ArrayLike,
+    d_fense: Part,
+    d_spider: Part,
+    c_spice: Part,
+    c_meteor: Part,
     *,
     weights: Weights = EDIT_WEIGHTS,
 ) -> EditScores:
     """How well an edit was carried out: 0 is worst, 1 is never reached.
 
     Args:
-        d_fense, d_spider: FENSE and SPIDEr of the difference captions; any shapes that broadcast, None or NaN where
-            there is none.
+        d_fense, d_spider: FENSE and SPIDEr of the difference captions.
         c_spice, c_meteor: SPICE and METEOR of the commonality captions.
         weights: see `fit_weights`.
     """
@@ -76,10 +78,10 @@ def edit_score(
 
 
 def faith_score(
-    c_spice: ArrayLike,
-    c_rouge_l: ArrayLike,
-    d_meteor: ArrayLike,
-    d_rouge_l: ArrayLike,
+    c_spice: Part,
+    c_rouge_l: Part,
+    d_meteor: Part,
+    d_rouge_l: Part,
     *,
     sign: Literal[-1, 1] = -1,
     z_terms: Literal["printed", "labelled"] = "printed",
@@ -88,8 +90,7 @@ def faith_score(
     """How much of the rest an edit kept. As printed it lies in (-1, 0] and *falls* as the captions get better.
 
     Args:
-        c_spice, c_rouge_l: SPICE and ROUGE-L of the commonality captions; any shapes that broadcast, None or NaN where
-            there is none.
+        c_spice, c_rouge_l: SPICE and ROUGE-L of the commonality captions.
         d_meteor, d_rouge_l: METEOR and ROUGE-L of the difference captions.
         sign: -1 as printed; 1 for a score that rises with what was kept.
         z_terms: the published weights z are labelled `sp` and `me` but printed before METEOR and ROUGE-L. "printed"
@@ -130,7 +131,7 @@ def missing_parts(row: Mapping[str, object], parts: Sequence[str]) -> str | None
     return f"{' and '.join(missing)} missing" if missing else None
 
 
-def _score(first: ArrayLike, second: ArrayLike, third: ArrayLike, fourth: ArrayLike, weights: Weights) -> EditScores:
+def _score(first: Part, second: Part, third: Part, fourth: Part, weights: Weights) -> EditScores:
     first, second, third, fourth = (np.asarray(part, np.float64) for part in (first, second, third, fourth))
     exponent = weights.decay[0] * third + weights.decay[1] * fourth
     total = weights.gain[0] * first + weights.gain[1] * second + EPSILON * np.exp(-DECAY * exponent)

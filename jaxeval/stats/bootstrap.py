@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from jaxeval.stats.correlation import as_columns, correlation, why_undefined
+from jaxeval.stats.correlation import Column, as_columns, correlation, why_undefined
 from jaxeval.stats.weighted import COEFFICIENTS, Scratch, WeightedPair
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
 _AT_ONCE = 128
-"""Resamples that are worked on together: few enough for a processor's cache, and for its matrix library to stay quiet."""
+"""Resamples that are worked on together: few enough for a processor's cache, and for one thread of a matrix library."""
 _WEIGHTS_AT_ONCE = 2**22
 """Bounds the memory of many items: 16 MiB an array."""
 _LARGEST_EXACT = 2**22
@@ -73,8 +73,8 @@ class Comparison:
 
 
 def bootstrap_interval(
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Column,
+    y: Column,
     coefficient: str = "lcc",
     *,
     clusters: ArrayLike | None = None,
@@ -89,8 +89,8 @@ def bootstrap_interval(
 
 
 def bootstrap_intervals(
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Column,
+    y: Column,
     coefficients: Sequence[str] = COEFFICIENTS,
     *,
     clusters: ArrayLike | None = None,
@@ -120,14 +120,14 @@ def bootstrap_intervals(
     reason = why_undefined(x, y) or _too_few(units, "item" if labels is None else "cluster")
     if reason is not None:
         return {name: Interval(None, None, confidence, units, 0, reason) for name in coefficients}
-    draw = _item_draw(units) if labels is None else _cluster_draw(labels)
-    found = _replicates([WeightedPair(x, y)], coefficients, draw, resamples, seed)[0]
+    draw = item_draw(units) if labels is None else _cluster_draw(labels)
+    found = replicates([WeightedPair(x, y)], coefficients, draw, resamples, seed)[0]
     return {name: _interval(found[index], confidence, units) for index, name in enumerate(coefficients)}
 
 
 def rater_intervals(
-    x: ArrayLike,
-    ratings: ArrayLike,
+    x: Column,
+    ratings: Column,
     items: ArrayLike,
     raters: ArrayLike,
     coefficients: Sequence[str] = COEFFICIENTS,
@@ -193,15 +193,16 @@ def rater_intervals(
 
 
 def compare(
-    first: ArrayLike,
-    second: ArrayLike,
-    y: ArrayLike,
+    first: Column,
+    second: Column,
+    y: Column,
     coefficient: str = "lcc",
     *,
     clusters: ArrayLike | None = None,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    names: tuple[str, str, str] = ("first", "second", "y"),
 ) -> Comparison:
     """How much better one metric correlates with a column than another, on the items that have all three values.
 
@@ -211,13 +212,17 @@ def compare(
         y: what both are to follow.
         coefficient: `lcc`, `srcc` or `ktau`.
         clusters, confidence, resamples, seed: as in `bootstrap_intervals`.
+        names: of the columns, for the reason where there is no difference.
     """
     (*metrics, target), kept = as_columns(first, second, y)
     _check((coefficient,), confidence, resamples)
     n, dropped = len(target), int((~kept).sum())
     labels = None if clusters is None else _labels(clusters, len(kept))[kept]
     units = n if labels is None else len(np.unique(labels))
-    both = [correlation(metric, target, coefficient) for metric in metrics]
+    both = [
+        correlation(metric, target, coefficient, names=(name, names[2]))
+        for metric, name in zip(metrics, names, strict=False)
+    ]
     reason = next((one.undefined for one in both if one.undefined is not None), None)
     if reason is None:
         reason = _too_few(units, "item" if labels is None else "cluster")
@@ -225,15 +230,18 @@ def compare(
     difference = None if values[0] is None or values[1] is None else values[0] - values[1]
     if reason is not None:
         return Comparison(difference, Interval(None, None, confidence, units, 0, reason), n, dropped, reason)
-    draw = _item_draw(units) if labels is None else _cluster_draw(labels)
-    found = _replicates([WeightedPair(metric, target) for metric in metrics], (coefficient,), draw, resamples, seed)
+    draw = item_draw(units) if labels is None else _cluster_draw(labels)
+    found = replicates([WeightedPair(metric, target) for metric in metrics], (coefficient,), draw, resamples, seed)
     return Comparison(difference, _interval(found[0, 0] - found[1, 0], confidence, units), n, dropped)
 
 
-def _replicates(
+def replicates(
     pairs: Sequence[WeightedPair], coefficients: Sequence[str], draw: Draw, resamples: int, seed: int
 ) -> np.ndarray:
-    """Coefficients [pair, coefficient, resample] of columns of the same items, in the same resamples."""
+    """Coefficients [pair, coefficient, resample] of columns of the same items, in the same resamples.
+
+    Weights are float32, which holds counts and ranks exactly; what is summed from them is good to 1e-6.
+    """
     items = pairs[0].items
     size = max(1, min(_AT_ONCE, _WEIGHTS_AT_ONCE // items))
     found = np.empty((len(pairs), len(coefficients), resamples))
@@ -248,7 +256,9 @@ def _replicates(
     return found
 
 
-def _item_draw(items: int) -> Draw:
+def item_draw(items: int) -> Draw:
+    """Draws items with replacement: each resample is one `integers(items, size=items)` of the generator."""
+
     def draw(rng: np.random.Generator, resamples: int, scratch: Scratch) -> np.ndarray:
         drawn = scratch("drawn", resamples, items)
         for row in drawn:
@@ -263,7 +273,7 @@ def _item_draw(items: int) -> Draw:
 def _cluster_draw(labels: np.ndarray) -> Draw:
     """Every item counts as often as its cluster was drawn."""
     names, of_item = np.unique(labels, return_inverse=True)
-    draw_clusters = _item_draw(len(names))
+    draw_clusters = item_draw(len(names))
 
     def draw(rng: np.random.Generator, resamples: int, scratch: Scratch) -> np.ndarray:
         return scratch.take("drawn", draw_clusters(rng, resamples, scratch), of_item)

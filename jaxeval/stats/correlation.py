@@ -6,6 +6,7 @@ column that does not vary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from numpy.typing import ArrayLike
 from jaxeval.stats.weighted import COEFFICIENTS, Scratch, WeightedPair
 
 MIN_ITEMS = 3
+
+Column = ArrayLike | Sequence[float | None]
+"""[item] of numbers; None, NaN and infinities are missing."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +37,22 @@ class Correlation:
     undefined: str | None = None
 
 
-def lcc(x: ArrayLike, y: ArrayLike) -> float | None:
+def lcc(x: Column, y: Column) -> float | None:
     """Linear (Pearson's) correlation of [item] and [item], or None; `correlation` says why."""
     return correlation(x, y, "lcc").value
 
 
-def srcc(x: ArrayLike, y: ArrayLike) -> float | None:
+def srcc(x: Column, y: Column) -> float | None:
     """Spearman's correlation of ranks, equal values sharing their mean rank, or None; `correlation` says why."""
     return correlation(x, y, "srcc").value
 
 
-def ktau(x: ArrayLike, y: ArrayLike) -> float | None:
+def ktau(x: Column, y: Column) -> float | None:
     """Kendall's tau-b, which allows for equal values, or None; `correlation` says why."""
     return correlation(x, y, "ktau").value
 
 
-def correlation(
-    x: ArrayLike, y: ArrayLike, coefficient: str = "lcc", *, names: tuple[str, str] = ("x", "y")
-) -> Correlation:
+def correlation(x: Column, y: Column, coefficient: str = "lcc", *, names: tuple[str, str] = ("x", "y")) -> Correlation:
     """One coefficient of two columns.
 
     Args:
@@ -83,7 +85,7 @@ def why_undefined(x: np.ndarray, y: np.ndarray, names: tuple[str, str] = ("x", "
     return f"{' and '.join(constant)} {'is' if len(constant) == 1 else 'are'} constant" if constant else None
 
 
-def as_columns(*columns: ArrayLike) -> tuple[list[np.ndarray], np.ndarray]:
+def as_columns(*columns: Column) -> tuple[list[np.ndarray], np.ndarray]:
     """Columns [item] without the items that lack a finite value in one, and the mask of the items kept."""
     arrays = [np.asarray(column, np.float64) for column in columns]
     if any(array.shape != arrays[0].shape or array.ndim != 1 for array in arrays):

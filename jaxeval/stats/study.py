@@ -88,7 +88,7 @@ def differences(joined: Joined, level: str, metric: str, against: str, target: s
         columns, clusters = _system_means(joined, there, *columns), None  # type: ignore[assignment]
     rows = []
     for name in COEFFICIENTS:
-        found = compare(*columns, name, clusters=clusters, **config._options)
+        found = compare(*columns, name, clusters=clusters, names=(metric, against, target), **config._options)
         row: Row = {"level": level, "metric": metric, "against": against, "column": target, "coefficient": name}
         row |= {"n": found.n, "dropped": int((~there).sum()), "difference": found.difference}
         row |= {"low": found.interval.low, "high": found.interval.high}

@@ -283,10 +283,8 @@ def _two_pass(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
 
 def _standardized(column: np.ndarray) -> np.ndarray:
     """Values centred and scaled, so that their moments neither overflow nor cancel."""
-    scale = np.abs(column).max(initial=0)
-    if scale == 0:
-        return column
-    centred = column / scale
+    _, exponent = np.frexp(np.abs(column).max(initial=0))
+    centred = np.ldexp(column, -exponent)  # by a power of 2, which rounds nothing
     centred = centred - centred.mean()
     spread = np.sqrt(np.mean(centred**2))
     return centred / spread if spread > 0 else centred

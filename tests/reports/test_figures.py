@@ -3,7 +3,15 @@ import io
 import numpy as np
 from PIL import Image
 
-from jaxeval.reports.figures import FRAMES, MEL_BANDS, figure_bytes, log_mel_db, score_bars, spectrogram_png
+from jaxeval.reports.figures import (
+    FRAMES,
+    MEL_BANDS,
+    figure_bytes,
+    heat_map,
+    log_mel_db,
+    score_bars,
+    spectrogram_png,
+)
 
 ROWS = [
     {"model": model, "task": task, "bleu_1": score, "rouge_l": None}
@@ -50,3 +58,11 @@ def test_silence_and_a_short_recording_can_be_drawn():
         db = log_mel_db(samples, 16000)
         assert np.isfinite(db).all()
         assert spectrogram_png(db, float(db.max())).startswith(b"\x89PNG")
+
+
+def test_a_heat_map_writes_every_value_into_its_cell_and_a_dash_where_there_is_none():
+    axes = heat_map([[0.714, -0.5], [None, 1.0]], ["difference FENSE", "edit_score"], ["relevance", "fad"]).axes[0]
+    assert [text.get_text() for text in axes.texts] == [".71", "−.50", "–", "1.00"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["difference FENSE", "edit_score"]
+    red, _, blue, _ = axes.images[0].to_rgba(np.array([0.714]))[0]
+    assert blue > red
