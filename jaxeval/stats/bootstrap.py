@@ -141,6 +141,9 @@ def rater_intervals(
     A resample takes each rater as often as drawn and averages anew. An item counts as much as the share of its ratings
     that were drawn: once where all raters rate all items, as often as its rater where each has items of their own.
 
+    A resample has fewer different raters than there are. Their means are noisier, and its coefficients too low by that:
+    the interval is moved by the mean difference between the resamples and the coefficient itself.
+
     Args:
         x: [item].
         ratings: [rating]; one that is not finite is left out.
@@ -183,13 +186,15 @@ def rater_intervals(
         weights = drawn_raters[of_rater].astype(np.float64)
         total = np.bincount(of_item, weights, len(column))
         kept = total > 0
-        means = np.bincount(of_item, weights * given, len(column))[kept] / total[kept]
-        pair, shares = WeightedPair(column[kept], means), (total[kept] / counts[kept])[:, None]
+        anew = np.bincount(of_item, weights * given, len(column))[kept] / total[kept]
+        pair, shares = WeightedPair(column[kept], anew), (total[kept] / counts[kept])[:, None]
         found[:, way] = [pair.correlate(name, shares, scratch)[0] for name in coefficients]
-    return {
-        name: _interval(found[index][of_resample.ravel()], confidence, units)
-        for index, name in enumerate(coefficients)
-    }  # fmt: skip
+    intervals = {}
+    for name, values in zip(coefficients, found[:, of_resample.ravel()], strict=True):
+        value = correlation(column[rated], means, name).value
+        moved = values if value is None else values + (value - values[np.isfinite(values)].mean())
+        intervals[name] = _interval(moved.clip(-1, 1), confidence, units)
+    return intervals
 
 
 def compare(

@@ -139,19 +139,31 @@ def test_raters_who_rate_all_items_are_averaged_anew():
     ways = [ratings[raters == "a"], ratings[raters == "b"], ratings.reshape(80, 2).mean(axis=1)]
     for name, interval in found.items():
         values = [SCIPY[name](x, way).statistic for way in ways]
-        assert (interval.low, interval.high) == (pytest.approx(min(values)), pytest.approx(max(values)))
+        low, high = bounds(interval)
+        assert low < values[-1] < high and high - low == pytest.approx(np.ptp(values))
         assert (interval.units, interval.resamples) == (2, 500)
 
 
 def test_an_item_counts_as_much_as_the_share_of_its_ratings_that_was_drawn():
-    x, ratings = np.arange(6.0), np.array([1, 1, 2, np.nan, 2, 3, 4, 4, 4, 5, 6, 5.0])
+    x, ratings = np.arange(6.0), np.array([3, 4, 2, np.nan, 2, 3, 4, 1, 1, 5, 4, 5.0])
     items, raters = np.repeat(np.arange(6), 2), np.tile(["a", "b"], 6)
     found = rater_intervals(x, ratings, items, raters, ("lcc",), resamples=200)["lcc"]
     # Item 1 has a rating by "a" alone: without "a" it is gone, and with "a" twice it is there twice.
     only_a, only_b = [0, 1, 1, 2, 3, 4, 5], [0, 2, 3, 4, 5]
-    ways = [(x[only_a], ratings[::2][only_a]), (x[only_b], ratings[1::2][only_b]), (x, [1, 2, 2.5, 4, 4.5, 5.5])]
+    ways = [(x[only_a], ratings[::2][only_a]), (x[only_b], ratings[1::2][only_b]), (x, [3.5, 2, 2.5, 2.5, 3, 4.5])]
     values = [stats.pearsonr(*way).statistic for way in ways]
-    assert (found.low, found.high) == (pytest.approx(min(values)), pytest.approx(max(values)))
+    assert np.ptp(bounds(found)) == pytest.approx(np.ptp(values))
+
+
+def test_intervals_of_raters_are_around_the_coefficient_and_not_below_it():
+    rng = np.random.default_rng(0)
+    x, truth = correlated(rng, 200, 0.9)
+    items, raters = np.repeat(np.arange(200), 6), np.tile(np.arange(6), 200)
+    ratings = truth[items] + 2 * rng.normal(size=1200)
+    means = ratings.reshape(200, 6).mean(axis=1)
+    for name, interval in rater_intervals(x, ratings, items, raters, resamples=500).items():
+        low, high = bounds(interval)
+        assert (low + high) / 2 == pytest.approx(SCIPY[name](x, means).statistic, abs=0.4 * (high - low))
 
 
 def test_one_rater_gives_no_interval():
