@@ -39,6 +39,7 @@ bench: $(VENV)/parity
 	$(RUN) -m benchmarks.decode
 	$(RUN) -m benchmarks.convert
 	$(RUN) -m benchmarks.scorers
+	$(RUN) -m benchmarks.bootstrap
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
