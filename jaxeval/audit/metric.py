@@ -55,7 +55,7 @@ class FunctionMetric:
         rows = [[card_row(side[index]) for index in asked] for side in (predictions, references)]
         try:
             found = list(self._function(*rows))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise RunError(f"{self.name}: {type(error).__name__}: {error}") from error
         if len(found) != len(asked):
             raise RunError(f"{self.name}: gave {len(found)} scores for {len(asked)} cards")
@@ -93,7 +93,7 @@ def _find(name: str) -> Callable[..., Any]:
         function = getattr(importlib.import_module(module_name), function_name, None)
     except ModuleNotFoundError as error:
         raise InputError(f"--metric {name}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"--metric {name}: importing {module_name} fails ({type(error).__name__}: {error})") from None
     if not callable(function):
         raise InputError(f"--metric {name}: {module_name} has no function {function_name!r}")

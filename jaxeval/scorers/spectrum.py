@@ -23,7 +23,7 @@ def ordinal_spectral_score(pred: ArrayLike, ref: ArrayLike) -> jax.Array:
         `[...]` float32; NaN for a reference without bands.
     """
     pred, ref = jnp.asarray(pred, jnp.float32), jnp.asarray(ref, jnp.float32)
-    return _mean_over_bands(1 - jnp.abs(pred - ref) / _STEPS, pred, ref)
+    return _mean_over_bands(_STEPS - jnp.abs(pred - ref), pred, ref) / _STEPS  # whole steps: 0 and 1 come out exact
 
 
 def exact_spectral_score(pred: ArrayLike, ref: ArrayLike) -> jax.Array:

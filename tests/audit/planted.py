@@ -56,6 +56,10 @@ def fails(predictions, references):
     raise KeyError("nouns")
 
 
+def leaves(predictions, references):
+    raise SystemExit(0)
+
+
 def too_few(predictions, references):
     return [1.0]
 

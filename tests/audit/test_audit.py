@@ -169,6 +169,7 @@ def test_an_interrupted_run_keeps_what_it_had(references, tmp_path, monkeypatch)
         (["--metric", "no.such:f"], 2, "--metric no.such:f: No module named 'no'"),
         (["--metric", "tests.audit.planted:nope"], 2, "tests.audit.planted has no function 'nope'"),
         (["--metric", "tests.audit.planted:fails"], 1, "failed: tests.audit.planted:fails: KeyError: 'nouns'"),
+        (["--metric", "tests.audit.planted:leaves"], 1, "failed: tests.audit.planted:leaves: SystemExit: 0"),
         (["--metric", "tests.audit.planted:too_few"], 1, "gave 1 scores for"),
         (["--types", "noise"], 2, "argument --types"),
         (["--margin", "0"], 2, "'0' is no number above 0"),

@@ -109,6 +109,15 @@ def test_a_missing_band_scores_0_in_the_prediction_and_is_left_out_of_the_refere
     np.testing.assert_allclose(exact_spectral_score(pred, ref), [0.5, 0.5, np.nan], atol=1e-6)
 
 
+def test_the_worst_profile_scores_exactly_0_and_the_best_exactly_1():
+    low, high = np.zeros(10, np.int8), np.full(10, 3, np.int8)
+    for bands in range(1, 11):
+        missing = np.where(np.arange(10) < bands, 0, -1)
+        for score in (ordinal_spectral_score, jax.jit(ordinal_spectral_score)):
+            assert score(high, missing) == score(low, high) == score(missing, high) == 0
+            assert score(low, missing) == 1
+
+
 def test_every_scorer_can_be_traced_and_gives_float32():
     levels = RNG.integers(0, 4, (5, 10))
     calls: list[tuple[Any, ...]] = [
