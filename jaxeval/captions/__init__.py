@@ -1,5 +1,6 @@
-"""Captions against references: BLEU and ROUGE-L behind one function."""
+"""Captions against references: the metrics of audio captioning behind one function."""
 
-from jaxeval.captions.metrics import METRICS, caption_metrics
+from jaxeval.captions.metrics import METRICS, CaptionScores, available, caption_metrics, score_captions
+from jaxeval.captions.tools import Tools
 
-__all__ = ["METRICS", "caption_metrics"]
+__all__ = ["METRICS", "CaptionScores", "Tools", "available", "caption_metrics", "score_captions"]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from jaxeval.captions.score import Score, mean_score
+
 BETA = 1.2
 
 
-def rouge_l(
-    candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
-) -> tuple[dict[str, float], dict[str, list[float]]]:
+def rouge_l(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Score:
     """ROUGE-L of each item and its mean.
 
     Args:
@@ -22,11 +24,9 @@ def rouge_l(
         references: tokens of one or more captions an item.
 
     Returns:
-        `(corpus, items)` under the name `rouge_l`. Empty against empty is 1, as in pycocoevalcap; a caption without
-        tokens against one with tokens is 0.
+        The score. Empty against empty is 1, as in pycocoevalcap; a caption without tokens against one with tokens is 0.
     """
-    items = [_f_measure(*item) for item in zip(candidates, references, strict=True)]
-    return {"rouge_l": sum(items) / len(items)}, {"rouge_l": items}
+    return mean_score(np.array([_f_measure(*item) for item in zip(candidates, references, strict=True)]))
 
 
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:

@@ -171,9 +171,11 @@ def test_tags_in_another_order_are_the_same_set_to_a_caption_metric(judges):
 
 
 def test_a_metric_that_is_not_available_says_so(judges, monkeypatch):
-    monkeypatch.setattr("jaxeval.judges.baselines.METRICS", ("bleu_1",))
+    monkeypatch.setenv("JAXEVAL_JAVA", "/nowhere/java")
     scores = judges["meteor"].score(TEXTS)
-    assert {score.reason for score in scores} == {"the caption metric meteor is not available"}
+    assert all(score.value is None for score in scores)
+    [reason] = {score.reason for score in scores}
+    assert reason.startswith("the caption metric meteor is not available: Java is needed")
 
 
 def test_soft_f1_of_equality_is_f1():
