@@ -1,6 +1,5 @@
-"""Captions against references: the metrics of audio captioning behind one function."""
+"""Captions against references: BLEU and ROUGE-L behind one function."""
 
-from jaxeval.captions.metrics import METRICS, CaptionScores, available, caption_metrics, score_captions
-from jaxeval.captions.tools import Tools
+from jaxeval.captions.metrics import METRICS, caption_metrics
 
-__all__ = ["METRICS", "CaptionScores", "Tools", "available", "caption_metrics", "score_captions"]
+__all__ = ["METRICS", "caption_metrics"]

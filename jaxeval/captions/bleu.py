@@ -7,58 +7,62 @@ place of smoothing.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
-from jaxeval.captions.ngrams import ORDERS, Counts, NGrams
-from jaxeval.captions.score import Score
-
+ORDERS = 4
 NAMES = tuple(f"bleu_{order}" for order in range(1, ORDERS + 1))
 
 # pycocoevalcap keeps a precision of 0/0 or 0/n defined with these; they show from the tenth digit on.
 _TINY, _SMALL = 1e-15, 1e-9
 
 
-def bleu(ngrams: NGrams) -> dict[str, Score]:
-    """Corpus BLEU and sentence BLEU, under the names of `NAMES`.
+def bleu(
+    candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Corpus BLEU and sentence BLEU.
 
-    The corpus value adds up matches and lengths over the items before dividing; it is not the mean of the items. A
-    candidate without tokens gets 0, against any reference.
+    Args:
+        candidates: tokens of one caption an item.
+        references: tokens of one or more captions an item.
+
+    Returns:
+        `(corpus, items)` under the names of `NAMES`. The corpus value adds up matches and lengths over the items before
+        dividing; it is not the mean of the items. A candidate without tokens gets 0, against any reference.
     """
-    length = ngrams.candidate_length
-    orders = zip(ngrams.candidates, ngrams.references, strict=True)
-    matched = np.stack([_matches(mine, theirs, ngrams) for mine, theirs in orders], axis=-1)
-    possible = np.maximum(0, length[:, None] - np.arange(ORDERS))
-    closest = _closest_length(ngrams)
-    items = _score(matched, possible, length, closest)
-    corpus = _score(matched.sum(0), possible.sum(0), length.sum(), closest.sum())
-    return {name: Score(float(corpus[order]), items[:, order]) for order, name in enumerate(NAMES)}
+    counts = np.array([_counts(*item) for item in zip(candidates, references, strict=True)])
+    items = [_score(row) for row in counts]
+    return (
+        dict(zip(NAMES, _score(counts.sum(axis=0)), strict=True)),
+        {name: list(values) for name, values in zip(NAMES, zip(*items, strict=True), strict=True)},
+    )
 
 
-def _matches(candidates: Counts, references: Counts, ngrams: NGrams) -> np.ndarray:
-    """[items] n-grams of one order that are in the candidate, each at most as often as one of the references has it."""
-    items = len(ngrams.candidate_length)
-    in_item = ngrams.item[references.row] * references.distinct + references.gram
-    order = np.argsort(in_item, kind="stable")
-    keys, starts = np.unique(in_item[order], return_index=True)
-    most = np.maximum.reduceat(references.count[order], starts) if starts.size else references.count
-    limits = Counts(*np.divmod(keys, max(1, references.distinct)), most, references.distinct)
-    limit = limits.look_up(candidates.row, candidates.gram, most)
-    return np.bincount(candidates.row, np.minimum(candidates.count, limit), minlength=items)
+def _counts(candidate: Sequence[str], references: Sequence[Sequence[str]]) -> list[int]:
+    """Matched n-grams for n = 1..4, then the candidate's length and the closest reference length."""
+    limits: Counter[tuple[str, ...]] = Counter()
+    for reference in references:
+        limits |= _ngrams(reference)
+    matched = [0] * ORDERS
+    for ngram, count in _ngrams(candidate).items():
+        matched[len(ngram) - 1] += min(count, limits[ngram])
+    closest = min((len(reference) for reference in references), key=lambda n: (abs(n - len(candidate)), n))
+    possible = [max(0, len(candidate) - n) for n in range(ORDERS)]
+    return [*matched, *possible, len(candidate), closest]
 
 
-def _closest_length(ngrams: NGrams) -> np.ndarray:
-    """[items] length of the reference that is closest to the candidate's, the shorter one on a tie."""
-    length, beyond = ngrams.reference_length, int(ngrams.reference_length.max()) + 1
-    distance = np.abs(length - ngrams.candidate_length[ngrams.item])
-    starts = np.flatnonzero(np.diff(ngrams.item, prepend=-1))
-    return np.minimum.reduceat(distance * beyond + length, starts) % beyond
+def _ngrams(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(tokens[i : i + n]) for n in range(1, ORDERS + 1) for i in range(len(tokens) - n + 1))
 
 
-def _score(matched: np.ndarray, possible: np.ndarray, length: np.ndarray, closest: np.ndarray) -> np.ndarray:
-    """BLEU-1..4 `[..., 4]` from counts `[..., 4]` and lengths `[...]`."""
+def _score(counts: np.ndarray) -> list[float]:
+    """BLEU-1..4 from counts of one item or of their sum."""
+    matched, possible = counts[:ORDERS], counts[ORDERS : 2 * ORDERS]
     precisions = (matched + _TINY) / (possible + _SMALL)
-    means = np.cumprod(precisions, axis=-1) ** (1 / np.arange(1, ORDERS + 1))
-    ratio = (length + _TINY) / (closest + _SMALL)
-    with np.errstate(over="ignore"):  # without tokens the penalty is exp(-huge), 0
-        penalty = np.where(ratio < 1, np.exp(1 - 1 / np.minimum(ratio, 1)), 1.0)
-    return means * penalty[..., None]
+    means = np.cumprod(precisions) ** (1 / np.arange(1, ORDERS + 1))
+    ratio = (counts[-2] + _TINY) / (counts[-1] + _SMALL)
+    penalty = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
+    return [float(value) for value in means * penalty]

@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from jaxeval import arguments
-from jaxeval.captions.metrics import caption_metrics
+from jaxeval.captions.metrics import METRICS, caption_metrics
 from jaxeval.edits.prompts import TASKS
 from jaxeval.errors import InputError
 from jaxeval.files import check_replaceable, environment, whole_folder, write_json
@@ -31,7 +31,6 @@ from jaxeval.tables import Row, audio_path, read_table, write_table
 
 RECORDINGS = {"Original": "original_audio", "Edited": "edited_audio"}
 FACTS = ("operation", "instruction", "split")
-METRICS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider_d")
 SORTED_BY = "rouge_l"
 RESULTS = (
     "config.json",

@@ -87,12 +87,6 @@ _BRACKET = re.compile(r"[()]")
 _DASHES = re.compile(r"-{2,}")
 
 
-# Most captions are words with commas between them and a full stop at the end, which needs no search for tokens.
-_PLAIN = re.compile(r"[A-Za-z, ]*\.?")
-_TWO_IN_ONE = frozenset(("cannot", "gonna", "wanna", "gotta", "gimme", "lemme"))
-_KEEPS_FULL_STOP = frozenset((*_ABBREVIATION.split("|"), *"abcdefghijklmnopqrstuvwxyz"))
-
-
 def ptb_tokenize(caption: str) -> list[str]:
     """Tokens of one caption: lower case, Penn Treebank borders, the punctuation of `REMOVED` left out.
 
@@ -101,16 +95,6 @@ def ptb_tokenize(caption: str) -> list[str]:
 
     Source: behaviour of Stanford's PTBTokenizer as run by pycocoevalcap 1.2.
     """
-    if _PLAIN.fullmatch(caption):
-        words = caption.lower().replace(",", " ").replace(".", " ").split()
-        abbreviated = caption.endswith(".") and words and words[-1] in _KEEPS_FULL_STOP
-        if not abbreviated and _TWO_IN_ONE.isdisjoint(words):
-            return words
-    return tokenize_any(caption)
-
-
-def tokenize_any(caption: str) -> list[str]:
-    """What `ptb_tokenize` gives, without its short cut for plain captions."""
     text = _UNSEEN.sub(" ", caption.replace("\u00ad", ""))
     return [token for token in map(_write, _TOKEN.findall(text)) if token not in REMOVED]
 

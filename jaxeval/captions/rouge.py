@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from jaxeval.captions.score import Score, mean_score
-
 BETA = 1.2
 
 
-def rouge_l(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> Score:
+def rouge_l(
+    candidates: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
+) -> tuple[dict[str, float], dict[str, list[float]]]:
     """ROUGE-L of each item and its mean.
 
     Args:
@@ -24,9 +22,11 @@ def rouge_l(candidates: Sequence[Sequence[str]], references: Sequence[Sequence[S
         references: tokens of one or more captions an item.
 
     Returns:
-        The score. Empty against empty is 1, as in pycocoevalcap; a caption without tokens against one with tokens is 0.
+        `(corpus, items)` under the name `rouge_l`. Empty against empty is 1, as in pycocoevalcap; a caption without
+        tokens against one with tokens is 0.
     """
-    return mean_score(np.array([_f_measure(*item) for item in zip(candidates, references, strict=True)]))
+    items = [_f_measure(*item) for item in zip(candidates, references, strict=True)]
+    return {"rouge_l": sum(items) / len(items)}, {"rouge_l": items}
 
 
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:

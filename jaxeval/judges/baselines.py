@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxeval.captions import score_captions
+from jaxeval.captions import METRICS, caption_metrics
 from jaxeval.cards.schema import TEXT_KINDS, Kind
 from jaxeval.judges.matching import Matching, soft_f1
 from jaxeval.judges.protocol import Item, Progress, Score, Text, no_progress, score_others
@@ -39,12 +39,12 @@ class CaptionBaseline:
 
     def _measure(self, items: Sequence[Item], progress: Progress) -> list[Score]:
         progress(len(items))
+        if self.name not in METRICS:
+            return [Score(None, f"the caption metric {self.name} is not available") for _ in items]
         predictions = [_joined(item.prediction) for item in items]
         references = [[_joined(item.reference)] for item in items]
-        scores = score_captions(predictions, references, [self.name])
-        reason = f"the caption metric {self.name} is not available: {scores.reasons.get(self.name)}"
-        values = [row[self.name] for row in scores.items]
-        return [Score(None, reason) if value is None else Score(min(1.0, value)) for value in values]
+        rows = caption_metrics(predictions, references, [self.name])[1]
+        return [Score(min(1.0, row[self.name])) for row in rows]
 
 
 class SoftF1:

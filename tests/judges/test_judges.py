@@ -171,11 +171,9 @@ def test_tags_in_another_order_are_the_same_set_to_a_caption_metric(judges):
 
 
 def test_a_metric_that_is_not_available_says_so(judges, monkeypatch):
-    monkeypatch.setenv("JAXEVAL_JAVA", "/nowhere/java")
+    monkeypatch.setattr("jaxeval.judges.baselines.METRICS", ("bleu_1",))
     scores = judges["meteor"].score(TEXTS)
-    assert all(score.value is None for score in scores)
-    [reason] = {score.reason for score in scores}
-    assert reason.startswith("the caption metric meteor is not available: Java is needed")
+    assert {score.reason for score in scores} == {"the caption metric meteor is not available"}
 
 
 def test_soft_f1_of_equality_is_f1():
